@@ -184,7 +184,7 @@ void run(ExecOptions options, Context& context) {
   if (peer) {
     each_second = [&, look = each_second](pid_t child) {
       if (look) look(child);
-      peer->look(child);
+      peer->look(child, watch ? watch->training_process(child) : child);
     };
   }
   const auto healing = task_healing(options, task, program, context);

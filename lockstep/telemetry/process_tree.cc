@@ -90,19 +90,18 @@ std::optional<TreeSample> sample_of_tree(pid_t pid, const fs::path& root) {
   return sum;
 }
 
-std::vector<pid_t> leaves_of_tree(pid_t pid, const fs::path& root) {
-  std::vector<pid_t> leaves;
-  std::vector<pid_t> waiting;
-  if (start_of_process(pid, root)) waiting.push_back(pid);
-  for (int seen = 0; !waiting.empty() && seen < kMostProcesses; ++seen) {
+std::vector<pid_t> processes_of_tree(pid_t pid, const fs::path& root) {
+  std::vector<pid_t> all;
+  std::vector<pid_t> waiting = {pid};
+  while (!waiting.empty() && all.size() < kMostProcesses) {
     const auto process = waiting.back();
     waiting.pop_back();
-    auto children = children_of(root / "proc" / std::to_string(process));
-    std::erase_if(children, [&](pid_t child) { return !start_of_process(child, root); });
-    if (children.empty()) leaves.push_back(process);
+    if (!start_of_process(process, root)) continue;
+    all.push_back(process);
+    const auto children = children_of(root / "proc" / std::to_string(process));
     waiting.insert(waiting.end(), children.begin(), children.end());
   }
-  return leaves;
+  return all;
 }
 
 std::optional<std::uint64_t> start_of_process(pid_t pid, const fs::path& root) {

@@ -25,9 +25,8 @@ struct TreeSample {
 /// Measures the process tree below `pid`. Returns nothing if there is no such process. `root` stands for "/" in tests.
 std::optional<TreeSample> sample_of_tree(pid_t pid, const std::filesystem::path& root = "/");
 
-/// Returns the processes of the tree below `pid` that run and have no child that runs. Empty if there is no such process.
-/// A parent outlives the kill of these, and can still save what it holds.
-std::vector<pid_t> leaves_of_tree(pid_t pid, const std::filesystem::path& root = "/");
+/// Returns `pid` and all its descendants that run. Empty if there is no such process.
+std::vector<pid_t> processes_of_tree(pid_t pid, const std::filesystem::path& root = "/");
 
 /// Returns the time when the kernel started `pid`, in clock ticks since boot. Together with `pid` it identifies a
 /// process for ever. Nothing if there is no such process, or if it is a zombie.

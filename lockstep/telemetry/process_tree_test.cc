@@ -46,14 +46,14 @@ TEST(ProcessTree, SumsATaskAndAllThatItsThreadsHaveStarted) {
   EXPECT_DOUBLE_EQ(sum->cpu_seconds, 3 * 100.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)));
   EXPECT_EQ(start_of_process(100, root.path()), 4711U);
   EXPECT_EQ(sum->passed_bytes, 3 * 77U);
-  EXPECT_EQ(leaves_of_tree(100, root.path()), (std::vector<pid_t>{102, 101}));
+  EXPECT_EQ(processes_of_tree(100, root.path()), (std::vector<pid_t>{100, 102, 101}));
 }
 
 TEST(ProcessTree, AProcessThatIsGoneHasNoSample) {
   const TemporaryFolder root;
   EXPECT_EQ(sample_of_tree(100, root.path()), std::nullopt);
   EXPECT_EQ(start_of_process(100, root.path()), std::nullopt);
-  EXPECT_TRUE(leaves_of_tree(100, root.path()).empty());
+  EXPECT_TRUE(processes_of_tree(100, root.path()).empty());
 }
 
 TEST(ProcessTree, SeesAChildOfThisVeryProcess) {
@@ -70,13 +70,13 @@ TEST(ProcessTree, SeesAChildOfThisVeryProcess) {
   EXPECT_EQ(sum->processes, 2);
   EXPECT_GT(sum->memory_bytes, 100000U);
   EXPECT_TRUE(start_of_process(child));
-  EXPECT_EQ(leaves_of_tree(::getpid()), std::vector<pid_t>{child});
+  EXPECT_EQ(processes_of_tree(::getpid()), (std::vector<pid_t>{::getpid(), child}));
   ::close(ends[1]);
   ::close(ends[0]);
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(start_of_process(child), std::nullopt) << "what only waits for its parent runs no more";
-  EXPECT_EQ(leaves_of_tree(::getpid()), std::vector<pid_t>{::getpid()});
+  EXPECT_EQ(processes_of_tree(::getpid()), std::vector<pid_t>{::getpid()});
   ::waitpid(child, nullptr, 0);
 }
 

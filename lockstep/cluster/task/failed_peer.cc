@@ -59,7 +59,7 @@ std::optional<RankExit> FailedPeer::failed() const {
   }
 }
 
-void FailedPeer::look(pid_t task, Time now) {
+void FailedPeer::look(pid_t task, pid_t training, Time now) {
   if (world_ == 1) return;
   if (!peer_) {
     if (now < next_look_) return;
@@ -78,9 +78,11 @@ void FailedPeer::look(pid_t task, Time now) {
              exit_code_text(peer_->code) + "; rank " + std::to_string(own_.rank) +
              " has not noticed, and has written nothing for " + std::to_string(kPatience.count()) +
              " s, so it is killed");
-  has_killed_ = true;
+  const auto processes = processes_of_tree(task);
+  const bool is_first = !std::exchange(has_killed_, true);
+  const bool is_inner = std::ranges::find(processes, training) != processes.end();
+  ::kill(is_first && is_inner ? training : task, SIGKILL);
   quiet_since_ = now;
-  for (const auto process : leaves_of_tree(task)) ::kill(process, SIGKILL);
 }
 
 ProgramEnd FailedPeer::told_end(ProgramEnd end) const {

@@ -24,8 +24,8 @@ namespace lockstep {
 /// `RUN/watch/failed`, and the others look for this file every 2 s, or less often if they are more than 64. A rank that
 /// is still there 10 s later, and writes nothing in that time, is killed. A rank that still saves goes on.
 ///
-/// A task may be a chain of processes. Its innermost processes are killed first, so that a parent can save the state
-/// that it holds. What is left is killed in the same way after further 10 s without a write.
+/// The training may be a descendant of the task. It alone is killed first, so that its parent can save the state that
+/// the parent holds. The task is killed after further 10 s without a write.
 ///
 /// A failure here must not end the task, so it is ignored.
 ///
@@ -41,9 +41,9 @@ class FailedPeer {
   /// will start the rank again.
   void tell(const RankExit& end) const;
 
-  /// Looks whether another rank has failed, and kills processes of `task` after the time above. Call it about once a
-  /// second.
-  void look(pid_t task, Time now = std::chrono::system_clock::now());
+  /// Looks whether another rank has failed, and kills `training` after the time above, or `task` if `training` is no
+  /// descendant of it. Call it about once a second.
+  void look(pid_t task, pid_t training, Time now = std::chrono::system_clock::now());
 
   /// Returns `end`, or the end of a rank that lost its peer if look() has killed it.
   ProgramEnd told_end(ProgramEnd end) const;

@@ -85,7 +85,7 @@ struct Parents {
 
   /// Looks once a second for so long.
   void look_for(std::chrono::seconds time) {
-    for (const auto end = now + time; now < end; now += 1s) own.look(task.pid(), now);
+    for (const auto end = now + time; now < end; now += 1s) own.look(task.pid(), stranger, now);
   }
 
   TemporaryFolder run;
@@ -93,6 +93,7 @@ struct Parents {
   FailedPeer dead;
   FailedPeer own;
   Task task;
+  pid_t stranger = ::getpid();  // A page may have any number.
   FailedPeer::Time now = std::chrono::system_clock::now();
 };
 
@@ -113,9 +114,13 @@ TEST(FailedPeer, ARankThatDoesNotNoticeIsKilledWithinSecondsAndCountsAsOneThatLo
 TEST(FailedPeer, TheParentThatHoldsARanksStateSurvivesTheKill) {
   Parents parents;
   const pid_t holder = start_holder();
-  while (leaves_of_tree(holder) == std::vector<pid_t>{holder}) ::sched_yield();
+  std::vector<pid_t> processes;
+  while ((processes = processes_of_tree(holder)).size() < 2) ::sched_yield();
+  const pid_t training = processes.back();
   parents.dead.tell(rank_of_step(0, 0, 137));
-  for (const auto end = parents.now + 15s; parents.now < end; parents.now += 1s) parents.own.look(holder, parents.now);
+  for (const auto end = parents.now + 15s; parents.now < end; parents.now += 1s) {
+    parents.own.look(holder, training, parents.now);
+  }
   int status = 0;
   ASSERT_EQ(::waitpid(holder, &status, 0), holder);
   ASSERT_TRUE(WIFEXITED(status));

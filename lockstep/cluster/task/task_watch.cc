@@ -94,7 +94,7 @@ void TaskWatch::look(pid_t task) {
 void TaskWatch::begin_to_look(pid_t task) {
   if (inspection_) return;
   view_ = nlohmann::json::object();
-  inspection_.emplace(std::vector<SeenRank>{{.rank = rank_, .pid = own_pid(task), .layout = &page_.layout()}},
+  inspection_.emplace(std::vector<SeenRank>{{.rank = rank_, .pid = training_process(task), .layout = &page_.layout()}},
                       Environment::of_process());
 }
 
@@ -106,8 +106,7 @@ bool TaskWatch::take_view() {
   return true;
 }
 
-// Returns the training process, which may be a child of the task.
-pid_t TaskWatch::own_pid(pid_t task) const {
+pid_t TaskWatch::training_process(pid_t task) const {
   const auto page = page_.sight();
   return page && page->pid > 0 ? page->pid : task;
 }

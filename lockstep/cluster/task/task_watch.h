@@ -46,6 +46,9 @@ class TaskWatch {
   /// Returns what the task does, or did when it ended, such as "forward of step 12". Empty if it notes nothing.
   std::string doing() const;
 
+  /// Returns the process that writes the task's page, which may be a child of the task. Returns `task` if none does.
+  pid_t training_process(pid_t task) const;
+
   /// Looks at the task once. Call it about once a second.
   void look(pid_t task);
 
@@ -58,7 +61,6 @@ class TaskWatch {
   void look_for_requests(Time now, pid_t task);
   void begin_to_look(pid_t task);
   bool take_view();
-  pid_t own_pid(pid_t task) const;
   WatchNews with_views(WatchNews news) const;
   void judge(const RankSight& own, Time now);
   std::vector<RankSight> told(const RankSight& own, Time since);
