@@ -147,7 +147,7 @@ class Heal(harness.RanksTest):
             command.wait_until(lambda healings=healings: self.is_healed(command, healings), "the healing", 20)
         print(f"2 ranks: healed {KILLS} times")
         command.process.send_signal(signal.SIGTERM)
-        self.assertEqual(command.finish().code, 128 + signal.SIGTERM)
+        self.assertIn(command.finish().code, (75, 128 + signal.SIGTERM))  # The ranks may be about to meet.
 
     def test_a_resumed_run_is_healed_too(self):
         settings = (*DENSE, "trainer.max_epochs=6")
@@ -246,7 +246,7 @@ class Heal(harness.RanksTest):
         self.assertLessEqual(last[1], first[1] + 2)
         self.assertLess(last[2], first[2] * 1.1 + 8000)
         command.process.send_signal(signal.SIGTERM)
-        self.assertEqual(command.finish().code, 128 + signal.SIGTERM)
+        self.assertEqual(command.finish().code, 75)
 
 
 if __name__ == "__main__":
