@@ -19,9 +19,9 @@ JobClock::JobClock(const Environment& env) {
 
 bool JobClock::is_time_to_stop(Time now, double longest_save_s, double longest_step_s) const {
   if (!end_) return false;
-  constexpr double kReserve_s = 30;
+  constexpr double kReserveSeconds = 30;
   const auto left = std::chrono::duration<double>(*end_ - now).count();
-  return left <= 2 * longest_save_s + 2 * longest_step_s + kReserve_s;
+  return left <= 2 * longest_save_s + 2 * longest_step_s + kReserveSeconds;
 }
 
 }  // namespace lockstep

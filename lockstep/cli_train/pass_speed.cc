@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kWarmUps = 2;
 constexpr int kMostRounds = 20;
-constexpr double kLongest_s = 4;
+constexpr double kLongestSeconds = 4;
 
 double seconds_of_pass(Network& network, const at::Tensor& batch, Precision precision) {
   const auto start = Clock::now();
@@ -56,7 +56,7 @@ PassSeconds pass_seconds(const std::function<std::shared_ptr<Network>()>& make, 
   // The least time is the one that other work on this machine disturbed least.
   PassSeconds least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   const auto start = Clock::now();
-  for (int i = 0; i < kMostRounds && (i == 0 || seconds_between(start, Clock::now()) < kLongest_s); ++i) {
+  for (int i = 0; i < kMostRounds && (i == 0 || seconds_between(start, Clock::now()) < kLongestSeconds); ++i) {
     least.plain = std::min(least.plain, seconds_of_pass(*plain, batch, precision));
     least.compiled = std::min(least.compiled, seconds_of_pass(*compiled, batch, precision));
   }

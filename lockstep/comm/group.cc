@@ -105,8 +105,8 @@ std::string Group::broadcast_text(std::string text, int root) {
 }
 
 bool StopWatch::is_asked() const {
-  constexpr double kSave_s = 15;  // With twice that for a save, and half a minute: a minute before the end.
-  return StopSignals::arrived() || clock.is_time_to_stop(std::chrono::system_clock::now(), kSave_s, 0);
+  constexpr double kSaveSeconds = 15;  // With twice that for a save, and half a minute: a minute before the end.
+  return StopSignals::arrived() || clock.is_time_to_stop(std::chrono::system_clock::now(), kSaveSeconds, 0);
 }
 
 bool Group::stop_requested() {

@@ -166,7 +166,7 @@ class HealthyRanks {
   std::vector<std::string> train(std::int64_t steps) {
     for (step_ = 0; step_ < steps; ++step_) {
       const bool has_pause = draw(200) == 0;
-      if (!has_pause && next_look_s_ > now_s_ + kPhase_s * kOrder.size()) {
+      if (!has_pause && next_look_s_ > now_s_ + kPhaseSeconds * kOrder.size()) {
         make_unseen_step();
         continue;
       }
@@ -185,8 +185,8 @@ class HealthyRanks {
 
  private:
   static constexpr std::array kOrder = {Phase::kLoading, Phase::kForward, Phase::kBackward, Phase::kUpdate};
-  static constexpr double kPhase_s = 0.02;
-  static constexpr double kLongest_s = 8.9;  // A look may find it a second later than it is.
+  static constexpr double kPhaseSeconds = 0.02;
+  static constexpr double kLongestSeconds = 8.9;  // A look may find it a second later than it is.
 
   int draw(int below) { return static_cast<int>(random_() % static_cast<std::uint64_t>(below)); }
 
@@ -197,23 +197,23 @@ class HealthyRanks {
       if (!page.spent_s) page.spent_s.emplace();
       for (const auto phase : kOrder) {
         ++page.entered[static_cast<std::size_t>(phase)];
-        (*page.spent_s)[static_cast<std::size_t>(phase)] += kPhase_s;
+        (*page.spent_s)[static_cast<std::size_t>(phase)] += kPhaseSeconds;
       }
       page.phase = kOrder.back();
       page.step = step_;
       page.collective.number = static_cast<std::uint64_t>(step_) + 1;
     }
-    now_s_ += kPhase_s * kOrder.size();
+    now_s_ += kPhaseSeconds * kOrder.size();
   }
 
   // All ranks pass a phase; the others wait in backward while one pauses in what comes before it.
   void make_phase(int at, int paused, bool is_paused_here) {
     const auto phase = kOrder.at(static_cast<std::size_t>(at));
     for (int rank = 0; rank < 4; ++rank) note(rank, phase);
-    pass(kPhase_s);
+    pass(kPhaseSeconds);
     if (paused < 0 || !is_paused_here) return;
     ++pauses_;
-    const double pause = kLongest_s * static_cast<double>(random_() % 1000) / 1000;
+    const double pause = kLongestSeconds * static_cast<double>(random_() % 1000) / 1000;
     const bool is_stopped = draw(3) == 0;
     for (int rank = 0; rank < 4; ++rank) {
       if (rank != paused) note(rank, Phase::kBackward);

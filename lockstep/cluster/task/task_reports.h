@@ -28,7 +28,7 @@ class TaskReports {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  explicit TaskReports(std::filesystem::path run_dir) : folder_(std::move(run_dir) / "watch") {}
+  explicit TaskReports(const std::filesystem::path& run_dir) : folder_(run_dir / "watch") {}
 
   /// Writes the report of a rank, in place of an earlier one. Throws: Error(kIo) if it cannot be written.
   void tell(const RankSight& rank, const nlohmann::json& view, Time now) const;

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr double kStill_s = 5;   ///< A task that has not changed for so long is reported.
-constexpr auto kTellEvery = 5s;  ///< Less often if there are many tasks, see tell_every().
+constexpr double kStillSeconds = 5;  ///< A task that has not changed for so long is reported.
+constexpr auto kTellEvery = 5s;      ///< Less often if there are many tasks, see tell_every().
 constexpr auto kPatience = 15s;  ///< Wait for the other parents' answers. Each looks for questions at least so often.
 constexpr auto kSkew = 2s;       ///< Difference between the clocks of two nodes.
 constexpr int kOftenUpTo = 64;   ///< Number of tasks up to which each looks every 2 s.
@@ -71,7 +71,7 @@ void TaskWatch::look(pid_t task) {
   const auto now = std::chrono::system_clock::now();
   const auto own = look_at_own(task);
   // A launcher of ranks, or a program that writes no page, can only be reported by the state of its process.
-  const bool stands_still = own.age_s >= kStill_s && (own.page || own.is_stopped());
+  const bool stands_still = own.age_s >= kStillSeconds && (own.page || own.is_stopped());
   if (!stands_still && !must_tell_ && !asked_) view_ = nullptr;
   try {
     if (rank_ == 0) look_for_requests(now, task);
@@ -150,7 +150,7 @@ void TaskWatch::judge(const RankSight& own, Time now) {
       asked_.reset();
     }
   }
-  const bool stands_still = own.age_s >= kStill_s;
+  const bool stands_still = own.age_s >= kStillSeconds;
   if (stands_still && now < next_judgement_) return;
   next_judgement_ = now + judge_every(world_) - 500ms;
   const auto ranks = stands_still ? told(own, now - 3 * tell_every(world_)) : std::vector<RankSight>{};
