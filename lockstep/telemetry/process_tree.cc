@@ -74,33 +74,38 @@ bool add(TreeSample& sum, const fs::path& process) {
   return true;
 }
 
+/// Calls `visit` with `pid` and each of its descendants, until there are `kMostProcesses`. A process for which it
+/// returns false is left out, with its descendants.
+template <typename Visit>
+void walk_tree(pid_t pid, const fs::path& root, Visit&& visit) {
+  std::vector<pid_t> waiting = {pid};
+  for (int found = 0; !waiting.empty() && found < kMostProcesses;) {
+    const auto each = waiting.back();
+    waiting.pop_back();
+    const auto process = root / "proc" / std::to_string(each);
+    if (!visit(each, process)) continue;
+    ++found;
+    const auto children = children_of(process);
+    waiting.insert(waiting.end(), children.begin(), children.end());
+  }
+}
+
 }  // namespace
 
 std::optional<TreeSample> sample_of_tree(pid_t pid, const fs::path& root) {
   TreeSample sum;
-  std::vector<pid_t> waiting = {pid};
-  while (!waiting.empty() && sum.processes < kMostProcesses) {
-    const auto process = root / "proc" / std::to_string(waiting.back());
-    waiting.pop_back();
-    if (!add(sum, process)) continue;
-    const auto children = children_of(process);
-    waiting.insert(waiting.end(), children.begin(), children.end());
-  }
+  walk_tree(pid, root, [&](pid_t, const fs::path& process) { return add(sum, process); });
   if (sum.processes == 0) return std::nullopt;
   return sum;
 }
 
 std::vector<pid_t> processes_of_tree(pid_t pid, const fs::path& root) {
   std::vector<pid_t> all;
-  std::vector<pid_t> waiting = {pid};
-  while (!waiting.empty() && all.size() < kMostProcesses) {
-    const auto process = waiting.back();
-    waiting.pop_back();
-    if (!start_of_process(process, root)) continue;
-    all.push_back(process);
-    const auto children = children_of(root / "proc" / std::to_string(process));
-    waiting.insert(waiting.end(), children.begin(), children.end());
-  }
+  walk_tree(pid, root, [&](pid_t each, const fs::path&) {
+    if (!start_of_process(each, root)) return false;
+    all.push_back(each);
+    return true;
+  });
   return all;
 }
 
