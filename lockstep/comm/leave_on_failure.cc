@@ -36,14 +36,19 @@ constexpr milliseconds kDropsWithin{5000};
 constexpr milliseconds kHealingDropsWithin{200};
 constexpr const char* kLeft = "left";
 
+// Runs `work` in a thread that nobody has to wait for.
+template <typename Work>
+auto run_aside(Work work) {
+  std::packaged_task<decltype(work())()> task(std::move(work));
+  auto end = task.get_future();
+  std::jthread(std::move(task)).detach();
+  return end;
+}
+
 // Returns the store's answer, or nothing if it does not come in time.
 template <typename Request>
 auto ask(Store store, milliseconds limit, Request request) -> std::optional<decltype(request(*store))> {
-  using Answer = decltype(request(*store));
-  std::packaged_task<Answer()> task(
-      [store = std::move(store), request = std::move(request)] { return request(*store); });
-  auto answer = task.get_future();
-  std::jthread(std::move(task)).detach();
+  auto answer = run_aside([store = std::move(store), request = std::move(request)] { return request(*store); });
   if (answer.wait_for(limit) != std::future_status::ready) return std::nullopt;
   try {
     return answer.get();
@@ -104,9 +109,7 @@ void leave_alone(Group::Impl& impl, const std::string& reason) {
 // A thread of Gloo's may wait for its time limit, and Gloo's destructor waits for that thread.
 void Group::Impl::drop_process() {
   if (!process) return;
-  std::packaged_task<void()> task([dropped = std::move(process)]() mutable { dropped.reset(); });
-  const auto end = task.get_future();
-  std::jthread(std::move(task)).detach();
+  const auto end = run_aside([dropped = std::move(process)]() mutable { dropped.reset(); });
   end.wait_for(rejoin ? kHealingDropsWithin : kDropsWithin);
 }
 
