@@ -101,20 +101,21 @@ void require_compilable(const Recipe& recipe, int world) {
   }
 }
 
-at::Tensor batch_for(const CompileRequest& request, const Group& group, at::ScalarType type) {
+Precision precision_of(const CompileRequest& request) {
+  return precision_named(request.recipe.text("trainer.precision"));
+}
+
+at::Tensor batch_for(const CompileRequest& request, const Group& group) {
   const auto& recipe = request.recipe;
   const bool is_global = recipe.has("data.global_batch");
   const auto samples = recipe.integer(is_global ? "data.global_batch" : "data.batch") / (is_global ? group.world() : 1);
   auto shape = request.sets.schema.fields.at(0).shape;
   shape.insert(shape.begin(), samples);
   const bool is_text = recipe.text("data.kind") == "text";
-  auto batch = at::zeros(shape, at::TensorOptions(group.device().device).dtype(is_text ? at::kLong : type));
+  const auto type = is_text ? at::kLong : weights_type(precision_of(request));
+  auto batch = at::zeros(shape, at::TensorOptions(group.device().device).dtype(type));
   const bool is_image = batch.dim() == 4 && wants_channels_last(recipe, group.device());
   return is_image ? batch.contiguous(at::MemoryFormat::ChannelsLast) : batch;
-}
-
-Precision precision_of(const CompileRequest& request) {
-  return precision_named(request.recipe.text("trainer.precision"));
 }
 
 std::shared_ptr<Network> network_on_device(const CompileRequest& request, const Group& group) {
@@ -124,8 +125,7 @@ std::shared_ptr<Network> network_on_device(const CompileRequest& request, const 
 }
 
 TracedNetwork traced(const CompileRequest& request, const Group& group) {
-  return trace_network(*network_on_device(request, group),
-                       batch_for(request, group, weights_type(precision_of(request))));
+  return trace_network(*network_on_device(request, group), batch_for(request, group));
 }
 
 std::vector<std::string> compile_command(const CompileRequest& request, const Group& group, const fs::path& trace,
@@ -151,6 +151,14 @@ std::string last_line(const std::string& text) {
   return std::string(trimmed(whole.substr(whole.rfind('\n') + 1)));
 }
 
+// The training goes on without the file.
+void write_if_possible(const fs::path& file, const std::string& text) {
+  try {
+    write_whole(file, text, /*durable=*/false);
+  } catch (const Error&) {
+  }
+}
+
 void compile(const std::vector<std::string>& command, const fs::path& cache, const Environment& env) {
   auto variables = env.all();
   variables.try_emplace("TORCHINDUCTOR_CACHE_DIR", (cache / "inductor").string());
@@ -158,7 +166,7 @@ void compile(const std::vector<std::string>& command, const fs::path& cache, con
   if (done.exit_code == 128 + SIGALRM) throw Reason{"it took longer than " + command.back().substr(8) + " s"};
   if (done.exit_code == 0) return;
   const auto log = cache / "failed.log";
-  write_whole(log, done.errors, /*durable=*/false);
+  write_if_possible(log, done.errors);
   throw Reason{command.front() + ": " + last_line(done.errors) + "; all that it wrote is in " + log.string()};
 }
 
@@ -266,11 +274,15 @@ std::string milliseconds(double seconds) { return fixed(1000 * seconds, 2) + " m
 // Returns both times of a pass, added up over the ranks, in seconds.
 PassSeconds measured(const CompileRequest& request, Group& group, const fs::path& file) {
   group.barrier();
-  const auto own = pass_seconds([&] { return network_on_device(request, group); }, file,
-                                batch_for(request, group, weights_type(precision_of(request))), precision_of(request));
+  const auto own = pass_seconds([&] { return network_on_device(request, group); }, file, batch_for(request, group),
+                                precision_of(request));
   auto sums = torch::tensor({own.plain, own.compiled}, torch::kDouble);
   group.all_reduce_sum(sums);
   return {.plain = sums[0].item<double>(), .compiled = sums[1].item<double>()};
+}
+
+std::string json_of(const PassSeconds& speed) {
+  return nlohmann::json{{"plain_s", speed.plain}, {"compiled_s", speed.compiled}}.dump() + "\n";
 }
 
 std::optional<PassSeconds> kept_speed(const fs::path& speed) {
@@ -280,15 +292,6 @@ std::optional<PassSeconds> kept_speed(const fs::path& speed) {
   return PassSeconds{.plain = kept["plain_s"], .compiled = kept["compiled_s"]};
 }
 
-void keep_speed(const fs::path& speed, const PassSeconds& kept) {
-  try {
-    write_whole(speed, nlohmann::json{{"plain_s", kept.plain}, {"compiled_s", kept.compiled}}.dump() + "\n",
-                /*durable=*/false);
-  } catch (const Error&) {
-    // The next run measures again.
-  }
-}
-
 // Throws Reason on all ranks if the compiled network is slower.
 void require_faster(const CompileRequest& request, Group& group, const fs::path& file) {
   const auto speed = fs::path(file).replace_extension(std::to_string(group.placement().local_world) + ".speed");
@@ -296,7 +299,7 @@ void require_faster(const CompileRequest& request, Group& group, const fs::path&
   if (group.is_main()) kept = kept_speed(speed);
   if (group.broadcast_text(kept ? "kept" : "").empty()) {
     kept = measured(request, group, file);
-    if (group.is_main()) keep_speed(speed, *kept);
+    if (group.is_main()) write_if_possible(speed, json_of(*kept));
   }
   std::string why;
   if (group.is_main() && kept->compiled >= kept->plain) {
