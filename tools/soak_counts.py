@@ -191,40 +191,28 @@ def soak_python_watch(deadline):
 SCRIPTS_AT_ONCE = 12  # Each start of the test begins with four runs that are left alone.
 
 
-def soak_heal(deadline):
-    tests = [f"Heal.{name}" for name in ("test_two_ranks", "test_three_ranks", "test_two_at_once", "test_accumulated_batches_and_a_snapshot_of_each_step",
-                                         "test_buffers_and_random_choices_of_the_dead_rank_come_back",
-                                         "test_a_rank_dies_amid_a_large_message", "test_a_rank_dies_while_the_other_is_stopped")]
-    first = max((int(line["seeds"].partition(":")[2]) for line in counted("heal")), default=0)
-    after, trials, bad = first, 0, 0
-    while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_HEAL_SEED": str(after + 100), "LOCKSTEP_HEAL_KILLS": "12", "LOCKSTEP_BIN": str(BUILD / "bin")}
-        done = subprocess.run([sys.executable, ROOT / "tests/ranks/heal_test.py", *tests], env=env, text=True, cwd=ROOT, capture_output=True,
-                              check=False)
-        logged("heal", done.stdout + done.stderr)
-        healed = sum(map(int, re.findall(r"healed (\d+) times$", done.stdout, re.M)))
-        faults = len(re.findall(r"^(?:FAIL|ERROR): ", done.stderr, re.M))
-        if not healed and not faults:
-            sys.exit(f"error: the test of healings did not run: {(done.stdout + done.stderr)[-500:]}")
-        after, trials, bad = after + 1, trials + healed, bad + faults
-        print(f"soak: heal: {trials}, {bad} bad", file=sys.stderr)
-    keep("heal", f"{first}:{after}", trials, bad)
+LOCAL_HEALINGS = ("test_two_ranks", "test_three_ranks", "test_two_at_once", "test_accumulated_batches_and_a_snapshot_of_each_step",
+                  "test_buffers_and_random_choices_of_the_dead_rank_come_back", "test_a_rank_dies_amid_a_large_message",
+                  "test_a_rank_dies_while_the_other_is_stopped")
 
 
-def soak_heal_slurm(deadline):
-    first = max((int(line["seeds"].partition(":")[2]) for line in counted("heal_slurm")), default=0)
-    after, trials, bad = first, 0, 0
-    while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_HEAL_SEED": str(after + 100), "LOCKSTEP_HEAL_KILLS": "20", "LOCKSTEP_BIN": str(BUILD / "bin")}
-        done = subprocess.run([sys.executable, ROOT / "tests/slurm/test_heal.py", "Heal.test_killed_ranks_are_replaced_in_their_step"], env=env,
-                              text=True, cwd=ROOT, capture_output=True, check=False)
-        logged("heal_slurm", done.stdout + done.stderr)
-        healed = sum(map(int, re.findall(r"healed (\d+) times$", done.stdout, re.M)))
-        if not healed and done.returncode == 0:
-            sys.exit(f"error: the test of healings did not run: {(done.stdout + done.stderr)[-500:]}")
-        after, trials, bad = after + 1, trials + healed, bad + (done.returncode != 0)
-        print(f"soak: heal_slurm: {trials}, {bad} bad", file=sys.stderr)
-    keep("heal_slurm", f"{first}:{after}", trials, bad)
+def soak_healings(part, script, tests, kills):
+    def soak(deadline):
+        first = max((int(line["seeds"].partition(":")[2]) for line in counted(part)), default=0)
+        after, trials, bad = first, 0, 0
+        while time.monotonic() < deadline:
+            env = os.environ | {"LOCKSTEP_HEAL_SEED": str(after + 100), "LOCKSTEP_HEAL_KILLS": str(kills), "LOCKSTEP_BIN": str(BUILD / "bin")}
+            done = subprocess.run([sys.executable, ROOT / script, *(f"Heal.{test}" for test in tests)], env=env, text=True, cwd=ROOT,
+                                  capture_output=True, check=False)
+            logged(part, done.stdout + done.stderr)
+            healed = sum(map(int, re.findall(r"healed (\d+) times$", done.stdout, re.M)))
+            faults = len(set(re.findall(r"^(?:FAIL|ERROR): (\S+)", done.stderr, re.M)))
+            if not healed and not faults:
+                sys.exit(f"error: the test of healings did not run: {(done.stdout + done.stderr)[-500:]}")
+            after, trials, bad = after + 1, trials + healed, bad + faults
+            print(f"soak: {part}: {trials}, {bad} bad", file=sys.stderr)
+        keep(part, f"{first}:{after}", trials, bad)
+    return soak
 
 
 def soak_guide_scripts(deadline):
@@ -344,8 +332,9 @@ def main():
              "strangers": soak_whole("strangers", "lockstep_store_test", "StoreServing.StrangersLeaveNothing*", 100_000),
              "held": soak_whole("held", "lockstep_format_test", "HeldSnapshotTest.IsWholeWhereverItsWriterIsKilled", 2_000),
              "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
-             "pauses": soak_pauses,
-             "python_kills": soak_python_kills, "heal": soak_heal, "heal_slurm": soak_heal_slurm, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
+             "pauses": soak_pauses, "heal": soak_healings("heal", "tests/ranks/heal_test.py", LOCAL_HEALINGS, 12),
+             "heal_slurm": soak_healings("heal_slurm", "tests/slurm/test_heal.py", ["test_killed_ranks_are_replaced_in_their_step"], 20),
+             "python_kills": soak_python_kills, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)
