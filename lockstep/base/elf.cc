@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -239,8 +240,7 @@ std::vector<std::string> function_names(const fs::path& path, const std::vector<
       header->e_ident[EI_DATA] != ELFDATA2LSB) {
     return names;
   }
-  std::vector<std::uint64_t> addresses;
-  for (const auto offset : offsets) addresses.push_back(address_at(file, *header, offset));
+  const auto addresses = map_each(offsets, [&](std::uint64_t offset) { return address_at(file, *header, offset); });
   const auto section = [&](std::uint64_t index) {
     return file.at<Elf64_Shdr>(header->e_shoff + index * header->e_shentsize);
   };

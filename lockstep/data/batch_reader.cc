@@ -103,7 +103,8 @@ BatchReaderOptions checked(const SampleSource& source, BatchReaderOptions option
   if (options.workers == -1) options.workers = source.is_in_memory() ? 0 : 2;
   const auto rows = std::max<std::int64_t>(1, part_of({0, options.global_batch}, options.shard).size());
   if (options.prefetch == -1) {
-    options.prefetch = static_cast<int>(std::max<std::int64_t>(2, (2 * options.workers + rows - 1) / rows));
+    options.prefetch =
+        static_cast<int>(std::max<std::int64_t>(2, (std::int64_t{2} * options.workers + rows - 1) / rows));
   }
   require(options.workers == 0 || options.prefetch >= 1,
           "prefetch is " + std::to_string(options.prefetch) + ", want 1 or more", "workers = 0 reads nothing ahead");

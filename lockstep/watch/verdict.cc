@@ -2,8 +2,8 @@
 #include "lockstep/watch/verdict.h"
 
 #include <algorithm>
-#include <compare>
 #include <set>
+#include <tuple>
 
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -68,17 +68,11 @@ std::optional<WatchVerdict> stopped(const Sights& ranks, double stopped_for_s) {
 
 /// How far a rank is, for comparing ranks: by its number of collectives. A program that notes no collectives is
 /// compared by its step and phase.
-struct Progress {
-  std::uint64_t begun = 0;
-  std::int64_t step = 0;
-  Phase phase = Phase::kStarting;
-
-  auto operator<=>(const Progress&) const = default;
-};
+using Progress = std::tuple<std::uint64_t, std::int64_t, Phase>;
 
 Progress progress_of(const RankSight& rank) {
   const auto begun = rank.page->collective.number;
-  return begun > 0 ? Progress{.begun = begun} : Progress{.step = rank.page->step, .phase = rank.page->phase};
+  return begun > 0 ? Progress{begun, 0, Phase::kStarting} : Progress{0, rank.page->step, rank.page->phase};
 }
 
 std::optional<WatchVerdict> late(const Sights& ranks, const Progress& least, const RankSight& furthest) {
@@ -187,7 +181,7 @@ std::optional<WatchVerdict> verdict_on(const Sights& ranks, double stopped_for_s
   if (ranks.empty() || !all_tell) return std::nullopt;
   const auto [least, most] = std::ranges::minmax_element(ranks, {}, progress_of);
   const bool are_together = progress_of(*least) == progress_of(*most);
-  if (!are_together || progress_of(*most).begun == 0 || ranks.size() == 1) {
+  if (!are_together || most->page->collective.number == 0 || ranks.size() == 1) {
     return late(ranks, progress_of(*least), *most);
   }
   if (auto verdict = apart(ranks, stopped_for_s)) return verdict;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/report/numbers.h"
@@ -75,8 +76,7 @@ std::vector<std::string> sweep_sentences(const SweepReport& sweep) {
     const auto metrics = metrics_of(sweep.runs[i]);
     if (const auto it = metrics.find(kLoss); it != metrics.end()) losses.emplace_back(it->second, sweep.trials[i].name);
   }
-  std::vector<std::string> counts;
-  for (const auto& [state, count] : states) counts.push_back(std::to_string(count) + " " + state);
+  const auto counts = map_each(states, [](const auto& each) { return std::to_string(each.second) + " " + each.first; });
   std::vector<std::string> sentences{counted(std::ssize(sweep.trials), "trial") + ": " + joined(counts, ", ") + "."};
   if (losses.size() < 2) return sentences;
   const auto best = std::ranges::min(losses);

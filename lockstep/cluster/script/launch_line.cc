@@ -206,13 +206,13 @@ bool LaunchLine::is_python() const {
 }
 
 bool LaunchLine::is_utility() const {
-  static const std::set<std::string, std::less<>> kUtilities = {
+  static const std::set<std::string, std::less<>> utilities = {
       "hostname", "nvidia-smi", "rocm-smi", "amd-smi",  "date",  "echo",   "mkdir",  "rm",    "cp",    "mv",
       "ls",       "tar",        "env",      "printenv", "lscpu", "true",   "cat",    "uname", "df",    "free",
       "taskset",  "numactl",    "ulimit",   "unzip",    "rsync", "sbcast", "whoami", "id",    "sleep", "touch"};
   const auto name = program_name();
   if (is_python_name(name)) return !is_python();
-  return program.empty() || kUtilities.contains(name);
+  return program.empty() || utilities.contains(name);
 }
 
 std::optional<LaunchWord> LaunchLine::shell_text() const {

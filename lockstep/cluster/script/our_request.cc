@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -226,9 +227,8 @@ class Translation {
 
   void take_modules(const ScriptActivation& each, std::vector<std::string>& modules) {
     const bool is_load = each.words.size() > 2 && (each.words[1] == "load" || each.words[1] == "add");
-    const bool is_short = each.words.front() == "ml" && each.words.size() > 1 &&
-                          each.words[1].find_first_of("-") != 0 && each.words[1] != "purge" && each.words[1] != "use" &&
-                          each.words[1] != "unload";
+    const bool is_short = each.words.front() == "ml" && each.words.size() > 1 && !each.words[1].starts_with('-') &&
+                          each.words[1] != "purge" && each.words[1] != "use" && each.words[1] != "unload";
     if (!is_load && !is_short) return leave_out(each.line, each.text, "the profile's own lines stand in its place");
     for (std::size_t i = is_load ? 2 : 1; i < each.words.size(); ++i) modules.push_back(each.words[i]);
   }
@@ -249,8 +249,7 @@ class Translation {
       }
     }
     if (!modules.empty() && !given_.contains("cluster.modules")) {
-      std::vector<std::string> quoted;
-      for (const auto& each : modules) quoted.push_back(toml_quoted(each));
+      const auto quoted = map_each(modules, [](const std::string& each) { return toml_quoted(each); });
       const auto text = "cluster.modules=[" + joined(quoted, ", ") + "]";
       into_.request.flags.sets.push_back(text);
       add("--set", text);

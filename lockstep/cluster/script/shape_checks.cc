@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/job/limits.h"
@@ -251,8 +252,7 @@ void check_partition(const ScriptContext& of, ScriptFindings& findings) {
   for (const auto& part : split(option->value, ',')) {
     if (known.contains(part)) return;
   }
-  std::vector<std::string> names;
-  for (const auto& [name, queue] : known) names.push_back(name);
+  const auto names = map_each(known, [](const auto& each) { return each.first; });
   findings.push_back({"script-partition",
                       Severity::kNote,
                       option->line,

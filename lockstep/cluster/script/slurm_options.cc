@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -232,8 +233,7 @@ class OptionReader {
   }
 
   void unknown(const std::string& word, const std::string& name) {
-    std::vector<std::string> names;
-    for (const auto& each : kKnown) names.emplace_back(each.name);
+    const auto names = map_each(kKnown, [](const auto& each) { return std::string(each.name); });
     into_.unknown.push_back({word, name.empty() ? "" : nearest_name(name, names).value_or(""), line_});
   }
 

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <thread>
 
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/inspect/nccl_status.h"
 #include "lockstep/launch/inspect/process_facts.h"
@@ -31,7 +32,7 @@ void write_line(int fd, const json& line) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   // Names of files may not be UTF-8.
-  const auto text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const auto text = json_text(line) + "\n";
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto put = ::write(fd, rest.data(), rest.size());
@@ -88,7 +89,7 @@ void look(const std::vector<SeenRank>& ranks, const Environment& env, int fd) {
 
 }  // namespace
 
-Inspection::Inspection(std::vector<SeenRank> ranks, const Environment& env) : until_(Clock::now() + kLimit) {
+Inspection::Inspection(const std::vector<SeenRank>& ranks, const Environment& env) : until_(Clock::now() + kLimit) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
   pipe_ = FileDescriptor(ends[0]);

@@ -24,7 +24,7 @@ namespace lockstep {
 /// locks of malloc() and of the dynamic loader are safe.
 class Inspection {
  public:
-  Inspection(std::vector<SeenRank> ranks, const Environment& env);
+  Inspection(const std::vector<SeenRank>& ranks, const Environment& env);
 
   /// Returns nothing until the inspection has ended, or its time is over. Then it returns an object with a view of each
   /// rank (rank_view.h), by rank, and with `nccl`, NCCL's complaints, if there are any.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/map_each.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/observe/rank_answer.h"
 
@@ -27,8 +28,8 @@ void WatchRecord::announce() {
 }
 
 void WatchRecord::look(const std::vector<SeenRank>& ranks) {
-  std::vector<WatchedRank> watched;
-  for (const auto& each : ranks) watched.push_back(watched_rank(each.rank, each.pid, each.layout));
+  const auto watched =
+      map_each(ranks, [](const SeenRank& each) { return watched_rank(each.rank, each.pid, each.layout); });
   watch_.look(watched, Clock::now());
   if (run_dir_.empty() && !watched.empty() && watched.front().page) run_dir_ = watched.front().page->run_dir;
   if (const auto news = watch_.news()) {
