@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -10,7 +11,7 @@ namespace {
 
 /// Returns the text with U+FFFD in place of bytes that are not UTF-8.
 std::string as_utf8(std::string_view text) {
-  const auto quoted = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto quoted = json_text(nlohmann::json(std::string(text)));
   return nlohmann::json::parse(quoted).get<std::string>();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/observe/terminal_line.h"
@@ -22,9 +23,7 @@ void print_text(const std::string& text) {
 
 // A damaged file, or the name of a file, may have bytes that are not UTF-8. JSON cannot hold them, so they are
 // replaced.
-void print_json(const nlohmann::json& object) {
-  print_text(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
+void print_json(const nlohmann::json& object) { print_text(json_text(object) + "\n"); }
 
 int columns_of(const Environment& env) {
   constexpr int kNarrow = 80;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/job_script.h"
@@ -163,7 +164,7 @@ void examine(const DoctorOptions& options, Context& context) {
   const auto findings = merged(*job);
   const auto object = json_of_job(of, *job, findings);
   if (!options.bundle.empty()) {
-    write_bundle(options.bundle, bundle_files(of, object.dump(2) + "\n", LOCKSTEP_VERSION));
+    write_bundle(options.bundle, bundle_files(of, json_text(object, 2) + "\n", LOCKSTEP_VERSION));
     context.log.info("the bundle is '" + options.bundle + "': values of tokens, keys and passwords are left out");
   }
   if (options.is_json) {

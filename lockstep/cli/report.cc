@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/help/help_formatter.h"
 #include "lockstep/cli/run_commands.h"
@@ -134,8 +135,7 @@ void report(const ReportOptions& options, const Context& context) {
     write_whole(options.html, report_html(page), false);
     context.log.info("wrote " + options.html);
   }
-  if (options.json)
-    return print_text(report_json(page).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (options.json) return print_text(json_text(report_json(page)) + "\n");
   if (options.html.empty()) print_text(report_text(page));
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep {
 
@@ -16,7 +17,7 @@ void print_text(const std::string& text) {
 
 void print_line(const nlohmann::ordered_json& object) {
   // The name of a file may have bytes that are not UTF-8. JSON cannot hold them, so they are replaced.
-  print_text(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  print_text(json_text(object) + "\n");
 }
 
 }  // namespace lockstep

@@ -24,6 +24,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -346,7 +347,7 @@ CompiledAhead agreed(const CompileRequest& request, Group& group) {
     } catch (const std::exception& error) {
       made["why"] = first_line(error.what());
     }
-    text = made.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    text = json_text(made);
   }
   const auto made = nlohmann::json::parse(group.broadcast_text(text));
   const bool is_resumed = made.at("is_resumed");
@@ -372,7 +373,7 @@ CompiledAhead compile_ahead(const CompileRequest& request, Group& group) {
   auto outcome = agreed(request, group);
   on_rank_zero(group, [&] {
     const nlohmann::json text{{"file", outcome.file.string()}, {"note", outcome.note}};
-    write_whole(outcome_file(request), text.dump() + "\n", /*durable=*/false);
+    write_whole(outcome_file(request), json_text(text) + "\n", /*durable=*/false);
   });
   return outcome;
 }

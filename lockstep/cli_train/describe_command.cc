@@ -10,6 +10,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
@@ -338,7 +339,7 @@ int run_describe(const DescribeRequest& request, const TrainerProcess& process) 
     become_python_if_needed(recipe, process);
     auto group = join_ranks(recipe, placement, env);
     const auto object = described(request, recipe, group, process.python);
-    if (group.is_main()) std::cout << object.dump() << std::endl;
+    if (group.is_main()) std::cout << json_text(object) << std::endl;
     return 0;
   });
 }

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cli_data/recipe_settings.h"
@@ -194,7 +195,7 @@ int run_eval(const EvalRequest& request, const TrainerProcess& process) {
                                              {"split", subject.split},
                                              {"samples", samples},
                                              {"metrics", metrics}};
-      std::cout << object.dump() << std::endl;
+      std::cout << json_text(object) << std::endl;
     }
     return 0;
   });
@@ -226,7 +227,7 @@ int run_predict(const EvalRequest& request, const TrainerProcess& process) {
           {"snapshot", subject.snapshot.string()},
           {"samples", subject.loader->source().size()},
           {"out", request.out.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(request.out)}};
-      std::cout << object.dump() << std::endl;
+      std::cout << json_text(object) << std::endl;
     }
     return 0;
   });

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -68,7 +69,7 @@ int find_rate(const TrainRequest& request, const Placement& placement, const Tra
     for (const auto& each : finder.points()) points.push_back({each.lr, each.loss, each.smoothed});
     const nlohmann::ordered_json object = {
         {"schema", 1}, {"lr", found ? nlohmann::json(*found) : nullptr}, {"points", points}};
-    std::cout << object.dump() << std::endl;
+    std::cout << json_text(object) << std::endl;
   } else {
     std::cout << "smoothed loss over learning rate, " << finder.points().size() << " steps\n"
               << finder.chart(kChartColumns)
@@ -224,7 +225,7 @@ int find_batch(const TrainRequest& request, const Placement& placement, const Tr
     for (const auto& each : trials) rows.push_back({each.batch, each.samples_per_second, each.peak_bytes});
     const nlohmann::ordered_json object = {
         {"schema", 1}, {"batch", chosen->batch}, {"largest_batch", trials.back().batch}, {"trials", rows}};
-    std::cout << object.dump() << std::endl;
+    std::cout << json_text(object) << std::endl;
   } else {
     std::cout << table_of(trials, chosen->batch) << end << "\nthe smallest batch with " << kGoodSpeed * 100
               << " % of the best speed: try --set data.batch=" << chosen->batch << std::endl;

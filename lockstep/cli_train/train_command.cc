@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli_train/compile_ahead.h"
@@ -141,8 +142,8 @@ struct MainRank {
 
 void report(const FitResult& result, const nlohmann::ordered_json& object, const RunFolder& folder, bool as_json) {
   // True if the run has finished for good. A run that was stopped by a signal continues when it is started again.
-  if (!result.wants_requeue) folder.finish(object.dump());
-  if (as_json) std::cout << object.dump() << std::endl;
+  if (!result.wants_requeue) folder.finish(json_text(object));
+  if (as_json) std::cout << json_text(object) << std::endl;
 }
 
 WeightAverageOptions average_of(const Recipe& recipe) {
@@ -236,7 +237,7 @@ int run_training(const TrainRequest& request, const Recipe& recipe, Group& group
     if (from) resume_from = from->string();
     auto layout = layout_json(group.placement());
     if (process.python != nullptr) layout["python"] = process.python->executable();
-    main_rank->record.emplace(*folder, RunRecord::Text{recipe.to_toml(), layout.dump(1) + "\n"},
+    main_rank->record.emplace(*folder, RunRecord::Text{recipe.to_toml(), json_text(layout, 1) + "\n"},
                               is_newcomer || request.resume == "auto", log);
   });
   resume_from = group.broadcast_text(resume_from);

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/format/hashed_file.h"
 
 namespace lockstep {
@@ -105,8 +106,7 @@ const Json& field(const Json& tensor, const char* key, const std::string& where)
 
 std::uint64_t whole_number(const Json& value, const std::string& where, const char* what) {
   if (!value.is_number_unsigned()) {
-    fail(where, std::string(what) + " holds " + value.dump(-1, ' ', false, Json::error_handler_t::replace) +
-                    ", want whole numbers of 0 or more");
+    fail(where, std::string(what) + " holds " + json_text(value) + ", want whole numbers of 0 or more");
   }
   return value.get<std::uint64_t>();
 }

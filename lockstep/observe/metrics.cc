@@ -12,6 +12,7 @@
 #include <span>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -23,7 +24,7 @@ using Json = nlohmann::ordered_json;
 std::string line_of(const Json& object) {
   // Paths may hold bytes that are not UTF-8. JSON cannot hold them, so they are replaced. A line with a replacement
   // character is better than no line.
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(object) + '\n';
 }
 
 [[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
@@ -63,7 +64,7 @@ std::string ProcessIdentity::to_json() const {
   const nlohmann::ordered_json object{
       {"host", host}, {"pid", pid},          {"started", started}, {"boot", boot}, {"pid_namespace", pid_namespace},
       {"job", job},   {"restarts", restarts}};
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(object);
 }
 
 std::optional<ProcessIdentity> ProcessIdentity::from_json(std::string_view text) {

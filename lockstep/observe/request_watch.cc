@@ -19,6 +19,14 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::seconds(1);
 
+void warn(std::string_view why) noexcept {
+  try {
+    Log(2, "lockstep: ").warning("a request is not answered: " + std::string(why));
+  } catch (const std::exception&) {
+    // There is no memory for the warning.
+  }
+}
+
 nlohmann::json refusal(const char* reason) { return {{"state", "refused"}, {"reason", reason}}; }
 
 }  // namespace
@@ -40,6 +48,14 @@ RequestWatch::~RequestWatch() {
   }
   changed_.notify_one();
   thread_.join();
+  try {
+    answer_all();
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+}
+
+void RequestWatch::answer_all() {
   look();
   for (const auto& each : open_) {
     const bool is_kept = each.request.kind == "stop" || (newest_ && newest_->step >= each.step.value_or(0));
@@ -107,7 +123,7 @@ void RequestWatch::answer(const Request& request, const nlohmann::json& answer) 
   try {
     answer_request(run_dir_, request, answer);
   } catch (const Error& error) {
-    Log(2, "lockstep: ").warning("a request is not answered: " + std::string(error.fact()));
+    warn(error.fact());
   }
 }
 

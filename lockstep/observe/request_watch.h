@@ -48,6 +48,7 @@ class RequestWatch {
 
   void run();
   void look();
+  void answer_all();
   void answer_why();
   void answer(const Request& request, const nlohmann::json& answer) const;
   nlohmann::json done() const;

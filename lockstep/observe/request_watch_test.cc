@@ -25,6 +25,22 @@ void wait_for(const Condition& condition) {
   ASSERT_TRUE(condition());
 }
 
+TEST(RequestWatch, AFolderWhoseNameIsNotUtf8GetsItsAnswer) {
+  const TemporaryFolder parent;
+  const auto folder = parent.path() / "run-\xff";
+  std::filesystem::create_directory(folder);
+  Request request;
+  {
+    RequestWatch watch(folder);
+    request = leave_request(folder, "stop");
+    wait_for([&] { return watch.wants_stop(); });
+    watch.written({.step = 7, .path = folder / "step-7"});
+  }
+  const auto answer = answer_to(folder, request).value();
+  EXPECT_EQ(answer["state"], "done");
+  EXPECT_EQ(answer["step"], 7);
+}
+
 TEST(RequestWatch, AStopIsSeenAndAnsweredAtTheEnd) {
   const TemporaryFolder folder;
   Request request;

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -78,7 +79,7 @@ void answer_request(const fs::path& run_dir, const Request& request, nlohmann::j
   answer["schema"] = 1;
   answer["id"] = request.id;
   answer["request"] = request.kind;
-  write_whole(answer_path(run_dir, request), answer.dump() + "\n", false);
+  write_whole(answer_path(run_dir, request), json_text(answer) + "\n", false);
   if (answer.value("state", "") != "seen") withdraw_request(run_dir, request);
 }
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/observe/view_lines.h"
 
 namespace lockstep {
@@ -42,7 +43,7 @@ void write_news(const WatchNews& news, const std::filesystem::path& run_dir, con
   try {
     const auto path = run_dir / "watch.jsonl";
     const auto file = open_file(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    const auto text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const auto text = json_text(line) + "\n";
     if (file) write_all(file.get(), std::as_bytes(std::span(text)), path);
   } catch (const Error& error) {
     log.warning("watch.jsonl lacks a line: " + std::string(error.fact()));

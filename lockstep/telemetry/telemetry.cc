@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -136,8 +137,7 @@ void TelemetryFile::write_start(double time, double period_s, int local_world) {
 void TelemetryFile::write_sample(const NodeSample& sample) { append(json_of_sample(sample, node_)); }
 
 void TelemetryFile::write_warning(double time, const std::string& code, const std::string& text) {
-  append(json({{"event", "warning"}, {"time", time}, {"node", node_}, {"code", code}, {"text", text}})
-             .dump(-1, ' ', false, json::error_handler_t::replace));
+  append(json_text(json({{"event", "warning"}, {"time", time}, {"node", node_}, {"code", code}, {"text", text}})));
 }
 
 void TelemetryFile::write_warning_over(double time, const std::string& code) {
@@ -149,14 +149,13 @@ void TelemetryFile::write_end(double time) {
 }
 
 std::string json_of_sample(const NodeSample& sample, const std::string& node) {
-  return json({{"event", "sample"},
-               {"time", sample.time},
-               {"node", node},
-               {"tasks", list_of_json(sample.tasks)},
-               {"memory_total_bytes", sample.memory.total_bytes},
-               {"memory_available_bytes", sample.memory.available_bytes},
-               {"devices", list_of_json(sample.devices)}})
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(json({{"event", "sample"},
+                         {"time", sample.time},
+                         {"node", node},
+                         {"tasks", list_of_json(sample.tasks)},
+                         {"memory_total_bytes", sample.memory.total_bytes},
+                         {"memory_available_bytes", sample.memory.available_bytes},
+                         {"devices", list_of_json(sample.devices)}}));
 }
 
 std::optional<TelemetryLine> parsed_telemetry(std::string_view text) {

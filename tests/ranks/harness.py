@@ -54,7 +54,7 @@ class Command:
     def __init__(self, arguments, folder, env=None):
         self.id = uuid.uuid4().hex
         self.started = time.monotonic()
-        self.files = [open(pathlib.Path(folder) / f"{self.id}.{name}", "w+") for name in ("out", "err")]
+        self.files = [open(pathlib.Path(folder) / f"{self.id}.{name}", "w+", errors="replace") for name in ("out", "err")]
         clean = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
         clean |= {"NO_COLOR": "1", "LOCKSTEP_RUNS": str(folder)} | (env or {}) | {MARK: self.id}
         self.process = subprocess.Popen([str(each) for each in arguments], env=clean, cwd=folder, stdin=subprocess.DEVNULL,

@@ -4,6 +4,7 @@
 say, and what cannot be honoured is refused."""
 import collections
 import json
+import os
 import resource
 
 import harness
@@ -41,6 +42,14 @@ class Options(harness.RanksTest):
         self.trained("model.name=cnn", "data.kind=synthetic", "data.samples=20000", "data.classes=10", "data.shape=[1,28,28]",
                      "data.global_batch=32", "trainer.threads=1", f"trainer.max_steps={steps}", "trainer.validate_every=0", run=f"steps-{steps}")
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
+
+    def test_a_run_folder_may_have_a_name_that_is_not_utf8(self):
+        run = os.fsdecode(b"run-\xff")
+        command = ("train", harness.DIGITS, "--devices", 2, "--run-dir", self.folder / run, "--json", "--set", "trainer.max_epochs=1")
+        for words in (command, ("eval", self.folder / run, "--json"), command):  # The last one finds the run finished.
+            result = self.start(*words).finish()
+            self.assertEqual(result.code, 0, result.err)
+            self.assertIn("run-\ufffd", result.object.get("run_dir", "run-\ufffd"))
 
     def test_a_step_takes_its_memory_from_the_step_before(self):
         # With glibc's default thresholds, a step of this network causes hundreds of page faults.

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/cluster/doctor/devices.h"
@@ -74,7 +75,7 @@ except Exception:
 bool is_first_node(const DoctorContext& of) { return of.env.get_int("SLURM_PROCID").value_or(0) == 0; }
 
 void write_line(int pipe, const json& line) {
-  const auto text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const auto text = json_text(line) + "\n";
   write_all(pipe, std::as_bytes(std::span(text)), "the doctor's pipe");
 }
 

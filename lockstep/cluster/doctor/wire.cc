@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -59,7 +60,7 @@ void receive_whole(const FileDescriptor& from, std::span<std::byte> bytes, Deadl
 
 void send_message(const FileDescriptor& to, const nlohmann::json& message, Deadline until) {
   // A host name or a path may have bytes that are not UTF-8. JSON cannot hold them, so they are replaced.
-  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = json_text(message);
   const std::uint32_t size = htonl(static_cast<std::uint32_t>(text.size()));
   send_whole(to, std::as_bytes(std::span(&size, 1)), until);
   send_whole(to, std::as_bytes(std::span(text)), until);

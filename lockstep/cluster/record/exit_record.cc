@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -26,7 +27,7 @@ constexpr int kSignalled = 128;  // A shell adds this to a signal's number.
 void append_line(const fs::path& path, const json& object) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file) throw io_error("open", path, errno);
-  const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const auto line = json_text(object) + "\n";
   write_all(file.get(), std::as_bytes(std::span(line)), path);
 }
 

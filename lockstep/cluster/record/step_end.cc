@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
@@ -165,7 +166,7 @@ StepRestart decide_and_keep_restart(const EndedStep& ended, const fs::path& run_
   if (verdict.reason.empty()) return verdict;
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file) throw io_error("open", path, errno);
-  const auto line = to_json(told, verdict).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const auto line = json_text(to_json(told, verdict)) + "\n";
   write_all(file.get(), std::as_bytes(std::span(line)), path);
   return verdict;
 }

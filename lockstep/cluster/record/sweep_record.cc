@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +21,7 @@ void keep_sweep(const std::filesystem::path& folder, const std::vector<SweptTria
   auto list = json::array();
   for (const auto& trial : trials) list.push_back({{"name", trial.name}, {"sets", trial.sets}});
   const json object = {{"schema", 1}, {"trials", list}};
-  write_whole(path_in(folder), object.dump(2, ' ', false, json::error_handler_t::replace) + "\n", false);
+  write_whole(path_in(folder), json_text(object, 2) + "\n", false);
 }
 
 std::optional<std::vector<SweptTrial>> kept_sweep(const std::filesystem::path& folder) {

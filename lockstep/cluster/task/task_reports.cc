@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/observe/rank_answer.h"
@@ -37,7 +38,7 @@ void TaskReports::tell(const RankSight& rank, const json& view, Time now) const 
   auto object = object_of(rank);
   if (view.is_object()) object.update(view);
   object["time"] = seconds_of(now);
-  const auto text = object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const auto text = json_text(object) + "\n";
   write_whole(folder_ / file_of(rank.rank), text, false);
 }
 
