@@ -197,6 +197,18 @@ class BadInput(unittest.TestCase):
         self.assertTrue(os.access(self.folder / "run" / "job.sh", os.X_OK))
         self.assertTrue((self.folder / "run" / "logs").is_dir())
 
+    def test_a_word_that_is_not_utf8_reaches_the_job(self):
+        self.sbatch(SBATCH_WORKS)
+        done = subprocess.run([LOCKSTEP, "submit", "--run-dir", b"run-\xe9", "--", "true", b"caf\xe9.csv"], capture_output=True, check=False,
+                              cwd=self.folder, env={"PATH": f"{self.folder}/bin:/usr/bin:/bin", "HOME": str(self.folder), "USER": "me",
+                                                    "SEEN": str(self.folder / "seen")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        run = os.fsencode(self.folder) + b"/run-\xe9"
+        with open(run + b"/job.sh", "rb") as script:
+            self.assertIn(b"caf\xe9.csv", script.read())
+        with open(run + b"/job.json", encoding="utf-8") as record:
+            self.assertEqual(json.load(record)["job"], "4711")
+
     def test_a_sweep_makes_a_job_for_each_combination(self):
         self.sbatch(SBATCH_WORKS)
         recipe = '[model]\nname = "mlp"\n[data]\nkind = "synthetic"\n'

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/shell_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/job/batch_script.h"
@@ -100,7 +101,7 @@ void keep(const JobRecord& record, const fs::path& run_dir) {
                        {"memory", record.asked.memory},
                        {"whole_nodes", record.asked.has_whole_nodes}};
   }
-  write_whole(record_path(run_dir), object.dump(2) + "\n", false);
+  write_whole(record_path(run_dir), json_text(object, 2) + "\n", false);
 }
 
 JobAsk asked_from(const json& record) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_table.h"
 #include "lockstep/cluster/flag/sweep.h"
@@ -85,7 +86,7 @@ void write_study(const Study& study) {
                        {"is_program", study.is_program},
                        {"command", study.command},
                        {"points", points}};
-  write_whole(study.folder / "study.json", object.dump(2) + "\n", false);
+  write_whole(study.folder / "study.json", json_text(object, 2) + "\n", false);
 }
 
 std::optional<Study> read_study(const fs::path& folder) {

@@ -10,6 +10,7 @@
 #include "lockstep/base/cache_folder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 
@@ -112,7 +113,7 @@ void keep_build(const TrainerBuild& build) {
                        {"abi", build.torch.abi},
                        {"device", build.torch.device},
                        {"container", build.torch.container}};
-  write_whole(record_of(folder_of(build)), object.dump(2) + "\n", false);
+  write_whole(record_of(folder_of(build)), json_text(object, 2) + "\n", false);
 }
 
 std::vector<TrainerBuild> kept_builds(const Environment& env, std::string_view version) {

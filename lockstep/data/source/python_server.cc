@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_text.h"
 
 extern char** environ;  // NOLINT
 
@@ -183,7 +184,7 @@ Json PythonServer::open(const std::string& split, std::uint64_t seed) {
                       {"world", data_.world},
                       {"arguments", Json::parse(data_.arguments)}};
   std::optional<std::string> told;
-  if (send_text(control_, asked.dump())) told = received_text(control_);
+  if (send_text(control_, json_text(asked))) told = received_text(control_);
   if (!told) throw ended_server(data_);
   auto part = Json::parse(*told);
   if (part.contains("code")) throw_told(part);
@@ -200,7 +201,7 @@ PythonWorker PythonServer::fork(const Json& wanted, std::size_t bytes) {
   if (memory == MAP_FAILED) throw system_failure("map shared memory");
   PythonWorker worker(std::move(ours), memory, size);
   const std::lock_guard lock(mutex_);
-  if (!send_with_files(control_, wanted.dump(), {theirs.get(), file.get()})) throw ended_server(data_);
+  if (!send_with_files(control_, json_text(wanted), {theirs.get(), file.get()})) throw ended_server(data_);
   return worker;
 }
 
