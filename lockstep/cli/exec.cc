@@ -188,6 +188,12 @@ void run(ExecOptions options, Context& context) {
     };
   }
   const auto healing = task_healing(options, task, program, context);
+  if (healing) {
+    each_second = [&, look = each_second](pid_t child) {
+      if (look) look(child);
+      healing->look();
+    };
+  }
   const auto start = [&] {
     auto env = watch ? watch->with_page(task.environment.env) : task.environment.env;
     if (healing) env = healing->with_variables(env);

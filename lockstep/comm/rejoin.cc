@@ -86,13 +86,19 @@ std::uint32_t Rejoin::current() const {
   return parsed_int<std::uint32_t>(fields.at(0)).value();
 }
 
+bool Rejoin::has_training_ended() const {
+  return connections_->ask({StoreOperation::kCheck, 0, {kTrainingEndedKey}}, Clock::now() + kStoreAnswersWithin).at(0) ==
+         "1";
+}
+
 std::uint32_t Rejoin::next_generation(bool may_raise) {
   const auto limit = Clock::now() + (may_raise ? kRankRaisesAfter : kParentRaisesWithin);
-  for (auto now = current(); now <= generation_; now = current()) {
+  for (;;) {
+    // The generation of a lost parent is over too, but nobody will meet in the next one.
+    if (has_training_ended()) fail_to_meet("a peer rank was lost, and its parent starts nothing again");
+    if (const auto now = current(); now > generation_) return generation_ = now;
     if (StopSignals::arrived()) fail_to_meet("this rank was asked to stop while it waited for a lost rank");
-    if (Clock::now() >= limit && !may_raise) {
-      fail_to_meet("a peer rank was lost, and nobody started it again");
-    }
+    if (Clock::now() >= limit && !may_raise) fail_to_meet("a peer rank was lost, and nobody started it again");
     if (Clock::now() >= limit) {
       connections_->ask({StoreOperation::kRaise, generation_ + 1, {}}, Clock::now() + kStoreAnswersWithin);
       continue;
@@ -103,7 +109,6 @@ std::uint32_t Rejoin::next_generation(bool may_raise) {
       if (error.fault() != StoreFault::kOver && error.fault() != StoreFault::kLate) throw;
     }
   }
-  return generation_ = current();
 }
 
 c10::intrusive_ptr<c10d::Store> Rejoin::store_for(std::uint32_t generation) const {

@@ -43,6 +43,7 @@ class Rejoin {
 
  private:
   std::uint32_t current() const;
+  bool has_training_ended() const;
   void break_connections(const std::string& why);
 
   std::shared_ptr<StoreConnections> connections_;

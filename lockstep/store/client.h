@@ -35,6 +35,10 @@ class StoreError : public Error {
 
 class StoreClient;
 
+/// A key of the whole run. It exists if the training of a rank has ended for good, or if the parent of a rank is lost.
+/// Then no rank is started again.
+inline constexpr const char* kTrainingEndedKey = "a training has ended";
+
 /// Ends the present generation of the run, and returns the number of the next one. Ranks of the old one leave each
 /// other. A rank may raise it at the same moment. Whoever comes first, the old generation has ended.
 ///

@@ -44,6 +44,8 @@ bool has_right_fields(const StoreRequest& request) {
     case StoreOperation::kAdd:
     case StoreOperation::kAppend:
       return count == 2;
+    case StoreOperation::kOnLoss:
+      return count == 2 || count == 0;
     case StoreOperation::kErase:
       return count == 1;
     case StoreOperation::kCompareSet:
@@ -67,6 +69,11 @@ std::optional<StoreReply> Generations::apply(ClientId client, const StoreRequest
   if (!has_right_fields(request)) return refused("the request has " + std::to_string(fields.size()) + " fields");
   if (operation == StoreOperation::kGeneration) return StoreReply{StoreStatus::kDone, {std::to_string(current_)}};
   if (operation == StoreOperation::kRaise) return raise(generation);
+  if (operation == StoreOperation::kOnLoss) {
+    on_loss_.erase(client);
+    if (!fields.empty()) on_loss_.emplace(client, std::pair(fields[0], fields[1]));
+    return StoreReply{};
+  }
   if (generation != 0 && generation < current_) return StoreReply{StoreStatus::kOver, {}};
   if (generation > current_) {
     return refused("generation " + std::to_string(generation) + " has not begun, this is " + std::to_string(current_));
@@ -199,6 +206,15 @@ void Generations::wake(const std::string& key, std::uint32_t generation) {
 }
 
 void Generations::forget(ClientId client) {
+  forget_wait(client);
+  auto lost = on_loss_.extract(client);
+  if (!lost) return;
+  // If the store is full, the key is not set.
+  put(lasting_, lost.mapped().first, std::move(lost.mapped().second), 0);
+  raise(current_ + 1);
+}
+
+void Generations::forget_wait(ClientId client) {
   const auto found = waits_.find(client);
   if (found == waits_.end()) return;
   const auto& request = found->second.request;

@@ -32,7 +32,8 @@ class Generations {
   /// Returns the replies to requests that waited and need not wait any longer.
   std::vector<std::pair<ClientId, StoreReply>> take_answers() { return std::exchange(answers_, {}); }
 
-  /// Drops the waiting request of a client that has left.
+  /// Drops the waiting request of a client that has left, and does what it has asked for with kOnLoss. Other requests
+  /// may then wait no longer.
   void forget(ClientId client);
 
   std::uint32_t current() const { return current_; }
@@ -53,6 +54,7 @@ class Generations {
   StoreReply raise(std::uint32_t wanted);
   bool put(Keys& keys, const std::string& key, std::string value, std::uint32_t generation);
   std::optional<StoreReply> await(ClientId client, Wait wait);
+  void forget_wait(ClientId client);
   void wake(const std::string& key, std::uint32_t generation);
 
   std::uint32_t current_ = 1;
@@ -60,6 +62,7 @@ class Generations {
   Keys lasting_;
   std::size_t bytes_ = 0;  ///< Of all keys and values.
   std::unordered_map<ClientId, Wait> waits_;
+  std::unordered_map<ClientId, std::pair<std::string, std::string>> on_loss_;  ///< Key and value.
   std::unordered_map<std::string, std::vector<ClientId>> waiting_for_;  ///< By generation and first missing key.
   std::vector<std::pair<ClientId, StoreReply>> answers_;
 };

@@ -111,7 +111,24 @@ TEST_F(StoreGenerations, AKeyOfTheWholeRunWakesNobodyInAGeneration) {
   EXPECT_TRUE(store_.take_answers().empty());
 }
 
+TEST_F(StoreGenerations, AClientThatIsLostEndsTheGeneration) {
+  ASSERT_EQ(ask(Op::kOnLoss, {"lost", "1"}, 0, 7), done());
+  ASSERT_EQ(ask(Op::kOnLoss, {"lost", "1"}, 0, 8), done());
+  EXPECT_FALSE(ask(Op::kWait, {"never"}, 1, 9));
+  EXPECT_FALSE(ask(Op::kWait, {"lost"}, 0, 10));
+  ASSERT_EQ(ask(Op::kOnLoss, {}, 0, 8), done());
+  store_.forget(8);
+  EXPECT_TRUE(store_.take_answers().empty()) << "it has withdrawn its wish";
+  store_.forget(7);
+  EXPECT_EQ(store_.take_answers(), (Answers{{10, done()}, {9, kOver}}));
+  EXPECT_EQ(store_.current(), 2U);
+  EXPECT_EQ(ask(Op::kCheck, {"lost"}, 0), done({"1"}));
+  store_.forget(7);
+  EXPECT_EQ(store_.current(), 2U) << "only once";
+}
+
 TEST_F(StoreGenerations, RefusesWrongNumbersOfFields) {
+  EXPECT_EQ(ask(Op::kOnLoss, {"a"}, 0)->status, StoreStatus::kRefused);
   EXPECT_EQ(ask(Op::kSet, {"a"})->status, StoreStatus::kRefused);
   EXPECT_EQ(ask(Op::kSet, {})->status, StoreStatus::kRefused);
   EXPECT_EQ(ask(Op::kAdd, {"a"})->status, StoreStatus::kRefused);

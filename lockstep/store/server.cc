@@ -49,6 +49,16 @@ constexpr milliseconds kWithoutDescriptors{50};
               "check the limits on processes and open files (ulimit -u, ulimit -n)");
 }
 
+// A node that was switched off closes no connection. The system's own keep-alive would find it after two hours.
+void find_loss_soon(int socket) {
+  const auto set = [socket](int option, int value) {
+    ::setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value);
+  };
+  set(TCP_KEEPIDLE, 10);
+  set(TCP_KEEPINTVL, 5);
+  set(TCP_KEEPCNT, 4);
+}
+
 }  // namespace
 
 class StoreServer::Loop {
@@ -276,6 +286,7 @@ bool StoreServer::Loop::execute(Id id, Connection& connection) {
     if (!request) return false;
     ++own_.requests;
     const auto reply = store_.apply(id, *request);
+    if (request->operation == StoreOperation::kOnLoss) find_loss_soon(connection.socket.get());
     connection.is_waiting = !reply;
     if (reply) connection.unsent += encode(*reply);
     send_answers();
@@ -321,6 +332,7 @@ void StoreServer::Loop::drop(Id id, bool is_refused) {
   own_.refused += is_refused ? 1 : 0;
   store_.forget(id);
   connections_.erase(found);
+  send_answers();
 }
 
 void StoreServer::Loop::publish() {

@@ -136,6 +136,17 @@ TEST_F(StoreServing, ARaisedGenerationEndsOpenWaits) {
   EXPECT_TRUE(one.ask({Op::kSet, 2, {"a", "b"}}, in(seconds(20))).empty());
 }
 
+TEST_F(StoreServing, TheLossOfAClientEndsWaitsOfOthers) {
+  auto lost = std::make_optional(client());
+  auto other = client();
+  lost->ask({Op::kOnLoss, 0, {"lost", "1"}}, in(seconds(20)));
+  std::jthread waiter([&] { EXPECT_EQ(fault_of(other, Op::kWait, {"never"}), StoreFault::kOver); });
+  ASSERT_TRUE(comes_true([](const StoreCounts& counts) { return counts.requests == 2; }));
+  lost.reset();
+  waiter.join();
+  EXPECT_EQ(other.ask({Op::kGet, 0, {"lost"}}, in(seconds(20))), std::vector<std::string>{"1"});
+}
+
 TEST_F(StoreServing, ALargeValueComesWhole) {
   auto one = client();
   std::string large(10'000'000, 'x');

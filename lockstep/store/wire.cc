@@ -60,7 +60,7 @@ std::optional<StoreRequest> decode_request(std::string_view message) {
   if (message.size() < kHead) return std::nullopt;
   const auto operation = static_cast<std::uint8_t>(message[0]);
   if (operation < static_cast<std::uint8_t>(StoreOperation::kSet) ||
-      operation > static_cast<std::uint8_t>(StoreOperation::kRaise)) {
+      operation > static_cast<std::uint8_t>(StoreOperation::kOnLoss)) {
     return std::nullopt;
   }
   auto fields = decode_fields(message.substr(kHead));

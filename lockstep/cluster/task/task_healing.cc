@@ -12,7 +12,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kStoreAnswersWithin{10};
-constexpr const char* kEnded = "a training has ended";
+constexpr seconds kLookMayTake{1};
 
 }  // namespace
 
@@ -65,10 +65,22 @@ StoreClient TaskHealing::connected(Clock::time_point until) const {
   return {std::move(socket), identity(), until};
 }
 
+void TaskHealing::look() noexcept {
+  if (presence_ || !memory_.is_armed()) return;
+  try {
+    const auto until = Clock::now() + kLookMayTake;
+    auto client = connected(until);
+    client.ask({StoreOperation::kOnLoss, 0, {kTrainingEndedKey, "1"}}, until);
+    presence_.emplace(std::move(client));
+  } catch (const std::exception&) {
+    // The next look tries again. Until then, the others only learn of the loss of this process by waiting.
+  }
+}
+
 bool TaskHealing::has_anyone_ended() {
   const auto until = Clock::now() + kStoreAnswersWithin;
   auto client = connected(until);
-  return client.ask({StoreOperation::kCheck, 0, {kEnded}}, until).at(0) == "1";
+  return client.ask({StoreOperation::kCheck, 0, {kTrainingEndedKey}}, until).at(0) == "1";
 }
 
 bool TaskHealing::heals(const ProgramEnd& end) {
@@ -95,8 +107,10 @@ bool TaskHealing::heals(const ProgramEnd& end) {
 void TaskHealing::note_end() noexcept {
   try {
     const auto until = Clock::now() + kStoreAnswersWithin;
+    // The others may still be at work that needs each other.
+    if (presence_) presence_->ask({StoreOperation::kOnLoss, 0, {}}, until);
     auto client = connected(until);
-    client.ask({StoreOperation::kSet, 0, {kEnded, "1"}}, until);
+    client.ask({StoreOperation::kSet, 0, {kTrainingEndedKey, "1"}}, until);
   } catch (const std::exception&) {
     // Rank 0's parent, which serves the store, has ended. So no rank can be started again.
   }

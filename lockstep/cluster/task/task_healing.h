@@ -42,6 +42,9 @@ class TaskHealing {
   /// Returns true if the program should be started again after this end. The other ranks then leave their collectives,
   /// and with_variables() tells the new process where to meet them.
   bool heals(const ProgramEnd& end);
+  /// Call it each second. Once the training has begun, it opens a connection to the store that stays open. If this
+  /// process is lost with its node, the store then knows at once that nobody will start the task again.
+  void look() noexcept;
   /// Call it if the program has ended and is not started again. From then on no other rank is started again either,
   /// since it would wait for this one in vain.
   void note_end() noexcept;
@@ -58,6 +61,7 @@ class TaskHealing {
   SharedRankMemory memory_;
   SecretFile secret_;
   std::unique_ptr<StoreServer> server_;  ///< On rank 0.
+  std::optional<StoreClient> presence_;  ///< Its end tells the others that this process is lost.
   std::uint32_t generation_ = 0;         ///< The generation in which the next process begins. 0 for the first process.
 };
 
