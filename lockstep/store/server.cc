@@ -57,6 +57,7 @@ void find_loss_soon(int socket) {
   set(TCP_KEEPIDLE, 10);
   set(TCP_KEEPINTVL, 5);
   set(TCP_KEEPCNT, 4);
+  set(TCP_USER_TIMEOUT, 30'000);  // Milliseconds. For a reply that nobody has received.
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST(StoreWire, WhatIsNotWellFormedIsRefused) {
   EXPECT_FALSE(decode_request(""));
   EXPECT_FALSE(decode_request("\x01\0\0\0"s)) << "cut in the generation";
   EXPECT_FALSE(decode_request("\0\0\0\0\0"s)) << "no such operation";
-  EXPECT_FALSE(decode_request("\x0c\0\0\0\0"s)) << "no such operation";
+  EXPECT_FALSE(decode_request("\x0d\0\0\0\0"s)) << "no such operation";
   EXPECT_FALSE(decode_request("\x01\0\0\0\0\x05\0\0"s)) << "cut in a field's length";
   EXPECT_FALSE(decode_request("\x01\0\0\0\0\x05\0\0\0abcd"s)) << "a field longer than the message";
   EXPECT_FALSE(decode_reply("\x03"s)) << "no such status";
