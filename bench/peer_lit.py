@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a class with Lightning's own Trainer: python peer_lit.py STEPS prints the microseconds of a step."""
+"""Trains a class with Lightning's own Trainer: python peer_lit.py STEPS FOLDER prints the microseconds of a step."""
 import logging
 import sys
 import time
@@ -8,7 +8,7 @@ import warnings
 import lightning
 import torch
 
-from peer_net import Net
+from peer_net import Net, samples
 
 
 class Lit(lightning.LightningModule):
@@ -23,7 +23,7 @@ class Lit(lightning.LightningModule):
         return torch.nn.functional.cross_entropy(self.net(x), y)
 
     def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.01, momentum=0.9)
+        return torch.optim.SGD(self.parameters(), lr=0.001, momentum=0.9)
 
 
 class Clock(lightning.Callback):
@@ -40,7 +40,7 @@ def main():
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    data = torch.utils.data.TensorDataset(torch.randn(1000, 784), torch.randint(0, 10, (1000,)))
+    data = torch.utils.data.TensorDataset(*samples(sys.argv[2]))
     trainer = lightning.Trainer(max_steps=int(sys.argv[1]), accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
                                 enable_progress_bar=False, enable_model_summary=False, callbacks=[Clock()])
     trainer.fit(Lit(32, 10), torch.utils.data.DataLoader(data, batch_size=32, shuffle=True))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the class of peer_net.py in a raw PyTorch loop: python peer_raw.py STEPS [fused] prints the microseconds of a step."""
+"""Trains the class of peer_net.py in a raw PyTorch loop: python peer_raw.py STEPS FOLDER [fused] prints the microseconds of a step."""
 import sys
 import time
 
 import torch
 
-from peer_net import Net
+from peer_net import Net, samples
 
 
 def main():
@@ -13,8 +13,8 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     net = Net(32, 10)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused="fused" in sys.argv[2:] or None)
-    x, y = torch.randn(1000, 784), torch.randint(0, 10, (1000,))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, fused="fused" in sys.argv[3:] or None)
+    x, y = samples(sys.argv[2])
     for step in range(steps):
         if step == 1:
             started = time.perf_counter()
