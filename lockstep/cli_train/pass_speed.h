@@ -21,7 +21,8 @@ struct PassSeconds {
 /// Measures the network that `make` returns, without and with the compiled passes of `file`, by turns for some seconds.
 /// The generators of random numbers are as before.
 ///
-/// `example` has the shape and type of a batch of this rank. Its numbers do not count. Throws: as make_compiled_network()'s first batch.
+/// `example` has the shape and type of a batch of this rank. Its numbers do not count. Throws: as
+/// make_compiled_network()'s first batch.
 PassSeconds pass_seconds(const std::function<std::shared_ptr<Network>()>& make, const std::filesystem::path& file,
                          const at::Tensor& example, Precision precision);
 

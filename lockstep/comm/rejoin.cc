@@ -87,8 +87,8 @@ std::uint32_t Rejoin::current() const {
 }
 
 bool Rejoin::has_training_ended() const {
-  return connections_->ask({StoreOperation::kCheck, 0, {kTrainingEndedKey}}, Clock::now() + kStoreAnswersWithin).at(0) ==
-         "1";
+  return connections_->ask({StoreOperation::kCheck, 0, {kTrainingEndedKey}}, Clock::now() + kStoreAnswersWithin)
+             .at(0) == "1";
 }
 
 std::uint32_t Rejoin::next_generation(bool may_raise) {

@@ -51,9 +51,7 @@ constexpr milliseconds kWithoutDescriptors{50};
 
 // A node that was switched off closes no connection. The system's own keep-alive would find it after two hours.
 void find_loss_soon(int socket) {
-  const auto set = [socket](int option, int value) {
-    ::setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value);
-  };
+  const auto set = [socket](int option, int value) { ::setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value); };
   set(TCP_KEEPIDLE, 10);
   set(TCP_KEEPINTVL, 5);
   set(TCP_KEEPCNT, 4);
