@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "lockstep/base/text.h"
+#include "lockstep/store/silent_peer.h"
 
 namespace lockstep {
 namespace {
@@ -30,6 +31,7 @@ std::uint32_t next_generation(StoreClient& client, Clock::time_point until) {
 
 StoreClient::StoreClient(FileDescriptor socket, const StoreIdentity& identity, Deadline until)
     : socket_(std::move(socket)) {
+  find_silent_peer(socket_.get());
   const ClientHandshake handshake(identity, receive(kHelloBytes, until));
   send(handshake.answer(), until);
   if (!handshake.accepts(receive(kProofBytes, until))) {
@@ -70,7 +72,8 @@ void StoreClient::send(std::string_view bytes, Deadline until) {
     } else if (errno == EAGAIN) {
       await(POLLOUT, until);
     } else if (errno != EINTR) {
-      end(StoreFault::kLost, std::string("the connection to the store was lost: ") + std::strerror(errno));
+      end(is_silence(errno) ? StoreFault::kSilent : StoreFault::kLost,
+          std::string("the connection to the store was lost: ") + std::strerror(errno));
     }
   }
 }
@@ -88,7 +91,8 @@ std::string StoreClient::receive(std::size_t count, Deadline until) {
     } else if (errno == EAGAIN) {
       await(POLLIN, until);
     } else if (errno != EINTR) {
-      end(StoreFault::kLost, std::string("the connection to the store was lost: ") + std::strerror(errno));
+      end(is_silence(errno) ? StoreFault::kSilent : StoreFault::kLost,
+          std::string("the connection to the store was lost: ") + std::strerror(errno));
     }
   }
   bytes.resize(done);

@@ -18,6 +18,7 @@ namespace lockstep {
 enum class StoreFault {
   kLate,     ///< No answer came in time.
   kLost,     ///< The server has gone, or cannot be reached.
+  kSilent,   ///< The server's node does not answer any more, and has not closed the connection.
   kOver,     ///< The generation has ended, and the ranks join again in the next one.
   kRefused,  ///< The server does not do that. The fact says why.
 };
@@ -47,8 +48,8 @@ std::uint32_t next_generation(StoreClient& client, Clock::time_point until);
 
 /// One connection to the run's store.
 ///
-/// A request that failed with kLate or kLost ends the connection. Otherwise its late answer could be taken for the
-/// answer to the next request.
+/// A request that failed with kLate, kLost or kSilent ends the connection. Otherwise its late answer could be taken for
+/// the answer to the next request.
 ///
 /// Threads: one at a time. Throws: every method throws StoreError.
 class StoreClient {

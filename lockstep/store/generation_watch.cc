@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread waits for a key that only the destructor sets. So the wait ends in one of three ways. The generation ends
-// (kOver), the key is set, or the store is lost.
+// The thread waits for a key that only the destructor sets. So the wait ends in one of four ways. The generation ends
+// (kOver), the key is set, the server closes the connection (kLost), or its node is silent (kSilent).
 #include "lockstep/store/generation_watch.h"
 
 #include <chrono>
@@ -23,7 +23,8 @@ GenerationWatch::GenerationWatch(std::shared_ptr<StoreConnections> connections, 
       connections_->ask({StoreOperation::kWait, generation_, {key_}}, Clock::now() + kForEver,
                         Clock::now() + kStoreAnswersWithin);
     } catch (const StoreError& error) {
-      if (error.fault() == StoreFault::kOver) ended();
+      // A server that closes the connection has ended itself, and the other ranks' connections tell the rest.
+      if (error.fault() == StoreFault::kOver || error.fault() == StoreFault::kSilent) ended();
     }
   });
 }

@@ -16,8 +16,9 @@ namespace lockstep {
 /// The thread sleeps in one request, which the store answers when the generation ends. Nothing is polled.
 class GenerationWatch {
  public:
-  /// Calls `ended` once, on a thread of its own, if `generation` ends while this object lives. If the store is lost,
-  /// `ended` is not called. `name` must differ from the names of other ranks in the generation.
+  /// Calls `ended` once, on a thread of its own, if `generation` ends while this object lives, or if the store's node
+  /// falls silent. If the store is lost otherwise, `ended` is not called. `name` must differ from the names of other
+  /// ranks in the generation.
   GenerationWatch(std::shared_ptr<StoreConnections> connections, std::uint32_t generation, const std::string& name,
                   std::function<void()> ended);
   /// Blocks: until the thread has ended, and so until `ended` has returned.

@@ -31,6 +31,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/store/generations.h"
+#include "lockstep/store/silent_peer.h"
 #include "lockstep/store/wire.h"
 
 namespace lockstep {
@@ -47,15 +48,6 @@ constexpr milliseconds kWithoutDescriptors{50};
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorKind::kEnvironment, what + " failed: " + std::strerror(errno),
               "check the limits on processes and open files (ulimit -u, ulimit -n)");
-}
-
-// A node that was switched off closes no connection. The system's own keep-alive would find it after two hours.
-void find_loss_soon(int socket) {
-  const auto set = [socket](int option, int value) { ::setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value); };
-  set(TCP_KEEPIDLE, 10);
-  set(TCP_KEEPINTVL, 5);
-  set(TCP_KEEPCNT, 4);
-  set(TCP_USER_TIMEOUT, 30'000);  // Milliseconds. For a reply that nobody has received.
 }
 
 }  // namespace
@@ -285,7 +277,7 @@ bool StoreServer::Loop::execute(Id id, Connection& connection) {
     if (!request) return false;
     ++own_.requests;
     const auto reply = store_.apply(id, *request);
-    if (request->operation == StoreOperation::kOnLoss) find_loss_soon(connection.socket.get());
+    if (request->operation == StoreOperation::kOnLoss) find_silent_peer(connection.socket.get());
     connection.is_waiting = !reply;
     if (reply) connection.unsent += encode(*reply);
     send_answers();

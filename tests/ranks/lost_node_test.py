@@ -50,12 +50,16 @@ class LostNode(harness.RanksTest):
              "100:120", "--", lockstep, "train", harness.DIGITS, "--run-dir", run, "--resume", "auto", *sets], self.folder, env))
         return self.commands[-1]
 
-    def test_the_ranks_on_other_nodes_end(self):
+    def start_both(self):
         self.make_nodes()
         first, second = [self.start_task(rank) for rank in range(2)]
         first.wait_for_step(self.folder / "run", 50)
         # A parent opens its lasting connection within the first seconds of the training.
         first.wait_until(lambda: self.has_asked(second), "rank 1's parent had asked the store")
+        return first, second
+
+    def test_the_ranks_on_other_nodes_end(self):
+        first, second = self.start_both()
         reached = max(line["step"] for line in harness.metrics(self.folder / "run") if line["event"] == "step")
         ip("-netns", self.nodes[1], "link", "set", "link0", "down")
         ended = first.finish(ENDS_WITHIN_S)
@@ -64,6 +68,13 @@ class LostNode(harness.RanksTest):
         self.assertIn("which was held in memory, is now in", ended.err)
         steps = [int(name.removeprefix("step-")) for name in harness.snapshots(self.folder / "run")]
         self.assertGreaterEqual(max(steps), reached - 1, "the state that is held is at most one step behind")
+
+    def test_the_other_ranks_end_if_it_is_the_node_of_the_store(self):
+        first, second = self.start_both()
+        ip("-netns", self.nodes[0], "link", "set", "link0", "down")
+        ended = second.finish(ENDS_WITHIN_S)
+        first.kill_all()
+        self.assertEqual(ended.code, harness.PEER_LOST, ended.err[-3000:])
 
     def has_asked(self, command):
         """True if the command's first process, the parent of its rank, has an answer of the store after the 60 bytes of the handshake."""

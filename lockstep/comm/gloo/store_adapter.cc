@@ -22,6 +22,7 @@ constexpr std::size_t kKeysAtOnce = 128;
     case StoreFault::kLate:
       C10_THROW_ERROR(DistStoreError, text + " (timed out)");
     case StoreFault::kLost:
+    case StoreFault::kSilent:
       C10_THROW_ERROR(DistNetworkError, text);
     default:
       C10_THROW_ERROR(DistStoreError, text);
