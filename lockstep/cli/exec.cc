@@ -178,20 +178,14 @@ void run(ExecOptions options, Context& context) {
   const bool is_logged = options.rank_logs && !task.run_dir.empty();
   const auto own_log = is_logged ? rank_log(task, context.env, context.log) : FileDescriptor();
   const auto watch = task_watch(task, context.log);
-  std::function<void(pid_t)> each_second;
-  if (watch) each_second = [&](pid_t child) { watch->look(child); };
   const auto peer = failed_peer(task, program, context);
-  if (peer) {
-    each_second = [&, look = each_second](pid_t child) {
-      if (look) look(child);
-      peer->look(child, watch ? watch->training_process(child) : child);
-    };
-  }
   const auto healing = task_healing(options, task, program, context);
-  if (healing) {
-    each_second = [&, look = each_second](pid_t child) {
-      if (look) look(child);
-      healing->look();
+  std::function<void(pid_t)> each_second;
+  if (watch || peer || healing) {
+    each_second = [&](pid_t child) {
+      if (watch) watch->look(child);
+      if (peer) peer->look(child, watch ? watch->training_process(child) : child);
+      if (healing) healing->look();
     };
   }
   const auto start = [&] {

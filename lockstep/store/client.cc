@@ -72,8 +72,7 @@ void StoreClient::send(std::string_view bytes, Deadline until) {
     } else if (errno == EAGAIN) {
       await(POLLOUT, until);
     } else if (errno != EINTR) {
-      end(is_silence(errno) ? StoreFault::kSilent : StoreFault::kLost,
-          std::string("the connection to the store was lost: ") + std::strerror(errno));
+      end_by(errno);
     }
   }
 }
@@ -91,8 +90,7 @@ std::string StoreClient::receive(std::size_t count, Deadline until) {
     } else if (errno == EAGAIN) {
       await(POLLIN, until);
     } else if (errno != EINTR) {
-      end(is_silence(errno) ? StoreFault::kSilent : StoreFault::kLost,
-          std::string("the connection to the store was lost: ") + std::strerror(errno));
+      end_by(errno);
     }
   }
   bytes.resize(done);
@@ -104,6 +102,11 @@ void StoreClient::await(short events, Deadline until) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   if (left <= 0) end(StoreFault::kLate, "the store did not answer in time");
   ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left, kLongestPollMs)));
+}
+
+void StoreClient::end_by(int error) {
+  end(is_silence(error) ? StoreFault::kSilent : StoreFault::kLost,
+      std::string("the connection to the store was lost: ") + std::strerror(error));
 }
 
 void StoreClient::end(StoreFault fault, std::string_view fact, std::string_view hint) {

@@ -75,6 +75,7 @@ class StoreClient {
   void send(std::string_view bytes, Deadline until);
   std::string receive(std::size_t count, Deadline until);
   void await(short events, Deadline until);
+  [[noreturn]] void end_by(int error);  ///< A value of errno.
   [[noreturn]] void end(StoreFault fault, std::string_view fact, std::string_view hint = {});
 
   FileDescriptor socket_;

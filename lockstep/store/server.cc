@@ -216,8 +216,7 @@ void StoreServer::Loop::accept_some() {
 void StoreServer::Loop::take(Id id, FileDescriptor socket) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A node that was switched off does not close its connections. Keep-alive messages find that out.
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  find_silent_peer(socket.get());
   Connection& connection = connections_[id];
   connection.socket = std::move(socket);
   connection.handshake.emplace(identity_);
@@ -277,7 +276,6 @@ bool StoreServer::Loop::execute(Id id, Connection& connection) {
     if (!request) return false;
     ++own_.requests;
     const auto reply = store_.apply(id, *request);
-    if (request->operation == StoreOperation::kOnLoss) find_silent_peer(connection.socket.get());
     connection.is_waiting = !reply;
     if (reply) connection.unsent += encode(*reply);
     send_answers();
