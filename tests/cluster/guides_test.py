@@ -9,6 +9,7 @@ tests/golden/submit; --update writes them anew.
 import json
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -189,7 +190,7 @@ class Guides(unittest.TestCase):
             ("-B /usr/lib64/libjansson.so.4", in_script("-B /usr/lib64/libjansson.so.4\n")),
             ("-B $PROJECT_DIR:/workdir", in_script("-B /project/project_465000001/me:/workdir\n")),
             ("$CONTAINER", in_script(f"  {image}\n")),
-            ("rocm-smi  # make sure GPUs are up", in_script("lockstep doctor --cluster lumi-g --node")),
+            ("rocm-smi  # make sure GPUs are up", in_script(f"{shlex.quote(LOCKSTEP)} doctor --cluster lumi-g --node")),
             ("MIOPEN_USER_DB_PATH=/tmp/$(whoami)-miopen-cache-$SLURM_NODEID", in_task("MIOPEN_USER_DB_PATH", "/tmp/.*4711.*")),
             ("MIOPEN_CUSTOM_CACHE_DIR=$MIOPEN_USER_DB_PATH", in_task("MIOPEN_CUSTOM_CACHE_DIR", "/tmp/.*4711.*")),
             ("$WITH_CONDA", in_script("\n$WITH_CONDA\n")),
