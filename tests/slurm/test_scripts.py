@@ -52,8 +52,9 @@ class UnderSlurm(scripts.Scripts):
     def test_a_loop_of_lockstep_py_hears_a_request_to_stop(self):
         (self.folder / "loop.py").write_text(LOOP)
         job = self.job("--env", f"PYTHONPATH={PYTHON_FOLDER}", "--", self.python, "loop.py")
+        lock, metrics = self.folder / "run/run.lock", self.folder / "run/metrics.jsonl"
         for _ in range(600):  # Until it trains, there is nobody to ask.
-            if (self.folder / "run/run.lock").exists() and '"step":' in (self.folder / "run/metrics.jsonl").read_text():
+            if lock.exists() and metrics.exists() and '"step":' in metrics.read_text():
                 break
             time.sleep(0.1)
         said = self.lockstep("stop", "run").stdout
