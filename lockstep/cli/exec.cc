@@ -201,6 +201,7 @@ void run(ExecOptions options, Context& context) {
   if (watch && end.code != 0) exit.doing = watch->doing();
   if (peer) peer->tell(exit);
   keep_exit(exit, task.run_dir, context.log);
+  if (healing) end_step_without(healing->lost_tasks(), exit, task.run_dir, context.env, context.log);
   context.exit_code = end.code;
   // If a task ends with another code than 0, Slurm stops all tasks, also those that are still saving.
   if (end.code != kExitStopped || options.again.empty()) return;

@@ -37,6 +37,8 @@ bool has_right_fields(const StoreRequest& request) {
   switch (request.operation) {
     case StoreOperation::kSet:
       return count > 0 && count % 2 == 0;
+    case StoreOperation::kOnLoss:
+      return count % 2 == 0;
     case StoreOperation::kGet:
     case StoreOperation::kWait:
     case StoreOperation::kCheck:
@@ -44,8 +46,6 @@ bool has_right_fields(const StoreRequest& request) {
     case StoreOperation::kAdd:
     case StoreOperation::kAppend:
       return count == 2;
-    case StoreOperation::kOnLoss:
-      return count == 2 || count == 0;
     case StoreOperation::kErase:
       return count == 1;
     case StoreOperation::kCompareSet:
@@ -71,7 +71,7 @@ std::optional<StoreReply> Generations::apply(ClientId client, const StoreRequest
   if (operation == StoreOperation::kRaise) return raise(generation);
   if (operation == StoreOperation::kOnLoss) {
     on_loss_.erase(client);
-    if (!fields.empty()) on_loss_.emplace(client, std::pair(fields[0], fields[1]));
+    if (!fields.empty()) on_loss_.emplace(client, fields);
     return StoreReply{};
   }
   if (generation != 0 && generation < current_) return StoreReply{StoreStatus::kOver, {}};
@@ -207,10 +207,9 @@ void Generations::wake(const std::string& key, std::uint32_t generation) {
 
 void Generations::forget(ClientId client) {
   forget_wait(client);
-  auto lost = on_loss_.extract(client);
+  const auto lost = on_loss_.extract(client);
   if (!lost) return;
-  // If the store is full, the key is not set.
-  put(lasting_, lost.mapped().first, std::move(lost.mapped().second), 0);
+  set(lasting_, lost.mapped(), 0);  // A full store refuses this, and there is nobody to tell.
   raise(current_ + 1);
 }
 

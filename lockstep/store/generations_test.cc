@@ -112,7 +112,7 @@ TEST_F(StoreGenerations, AKeyOfTheWholeRunWakesNobodyInAGeneration) {
 }
 
 TEST_F(StoreGenerations, AClientThatIsLostEndsTheGeneration) {
-  ASSERT_EQ(ask(Op::kOnLoss, {"lost", "1"}, 0, 7), done());
+  ASSERT_EQ(ask(Op::kOnLoss, {"lost", "1", "who", "7"}, 0, 7), done());
   ASSERT_EQ(ask(Op::kOnLoss, {"lost", "1"}, 0, 8), done());
   EXPECT_FALSE(ask(Op::kWait, {"never"}, 1, 9));
   EXPECT_FALSE(ask(Op::kWait, {"lost"}, 0, 10));
@@ -122,7 +122,7 @@ TEST_F(StoreGenerations, AClientThatIsLostEndsTheGeneration) {
   store_.forget(7);
   EXPECT_EQ(store_.take_answers(), (Answers{{10, done()}, {9, kOver}}));
   EXPECT_EQ(store_.current(), 2U);
-  EXPECT_EQ(ask(Op::kCheck, {"lost"}, 0), done({"1"}));
+  EXPECT_EQ(ask(Op::kGet, {"lost", "who"}, 0), done({"1", "7"}));
   store_.forget(7);
   EXPECT_EQ(store_.current(), 2U) << "only once";
 }

@@ -23,8 +23,8 @@ enum class StoreOperation : std::uint8_t {
   kCount = 9,        ///< No fields. Answered with the number of keys.
   kGeneration = 10,  ///< No fields. Answered with the present generation.
   kRaise = 11,       ///< nothing. Makes the request's generation the present one, if that is one higher than it was.
-  kOnLoss = 12,      ///< key, value. If this client's connection ends, sets the key for the whole run, and raises the
-                     ///< generation. No fields: withdraws that.
+  kOnLoss = 12,  ///< key, value, … If this client's connection ends, sets the keys for the whole run, and raises the
+                 ///< generation. No fields: withdraws that.
 };
 
 struct StoreRequest {

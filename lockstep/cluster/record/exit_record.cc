@@ -45,6 +45,7 @@ RankExit rank_exit(const json& object) {
           .node = object.at("node"),
           .code = object.at("code"),
           .signal = object.at("signal"),
+          .is_lost = object.value("lost", false),
           .time = object.at("time"),
           .last = object.value("last", std::vector<std::string>{}),
           .doing = object.value("doing", std::string()),
@@ -105,6 +106,7 @@ void append_exit(const fs::path& run_dir, const RankExit& exit) {
   json object = {{"job", exit.job},   {"start", exit.start},   {"rank", exit.rank}, {"node", exit.node},
                  {"code", exit.code}, {"signal", exit.signal}, {"time", exit.time}};
   if (exit.restart > 0) object["restart"] = exit.restart;
+  if (exit.is_lost) object["lost"] = true;
   if (!exit.last.empty()) object["last"] = exit.last;
   if (!exit.doing.empty()) object["doing"] = exit.doing;
   if (exit.launched) {
@@ -155,7 +157,9 @@ std::string exit_code_text(int code) {
 
 std::string to_text(const FirstExit& first) {
   const auto& rank = first.rank;
-  const std::string who = "rank " + std::to_string(rank.rank) + " on " + rank.node + " ended";
+  const std::string place = "rank " + std::to_string(rank.rank) + " on " + rank.node;
+  if (rank.is_lost) return place + " was lost with its parent process, mostly with the node";
+  const std::string who = place + " ended";
   const auto launched = rank.launched
                             ? "; " + rank.launched->launcher + " there says that its rank " +
                                   std::to_string(rank.launched->rank) + " failed first" + how_words(rank.launched->code)

@@ -20,6 +20,7 @@ struct RankExit {
   std::string node{};
   int code = 0;                               ///< As a shell reports it, 128 + n for signal n.
   int signal = 0;                             ///< 0 if it ended by itself.
+  bool is_lost = false;                       ///< Its parent was lost too, mostly with the node. Rank 0's wrote this.
   double time = 0;                            ///< Seconds since 1970.
   std::vector<std::string> last{};            ///< The last lines that it wrote to standard error, if it failed.
   std::string doing{};                        ///< "forward of step 12", as its page says. Empty without a page.
@@ -71,9 +72,9 @@ ExitRecords read_exits(const std::filesystem::path& run_dir);
 /// dead peer (code 7) is returned only if no other rank failed.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
-/// Formats "rank 3 on n2 ended first, by SIGKILL (137; often memory), in forward of step 12, 0.4 s before the others",
-/// without a full stop.
-/// For a launcher it also gives the rank that the launcher names.
+/// Formats "rank 3 on n2 was lost with its parent process, mostly with its node" or "rank 3 on n2 ended first, by
+/// SIGKILL (137; often memory), in forward of step 12, 0.4 s before the others", without a full stop. For a launcher it
+/// also gives the rank that the launcher names.
 std::string to_text(const FirstExit& first);
 
 /// Returns "SIGKILL (137; often memory)" for a code of 128 + n, "code 5" for another.

@@ -57,6 +57,18 @@ TEST(FirstExit, SaysWhatTheRankWasDoing) {
       "rank 3 on n2 ended first, by SIGKILL (137; often memory), in forward of step 12, 400 ms before the others");
 }
 
+TEST(FirstExit, IsARankThatWasLostAlthoughItsRecordComesLast) {
+  const testing::TemporaryFolder folder;
+  auto lost = exit_of(2, 137, 12.0);
+  lost.is_lost = true;
+  append_exit(folder.path(), exit_of(0, 7, 11.0));
+  append_exit(folder.path(), lost);
+  const auto first = first_exit(read_exits(folder.path()), "45");
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(first->rank.is_lost);
+  EXPECT_EQ(to_text(*first), "rank 2 on n2 was lost with its parent process, mostly with the node");
+}
+
 TEST(FirstExit, IsOfTheLastStartAlone) {
   const ExitRecords records{.ranks = {exit_of(1, 5, 1.0), exit_of(0, 0, 2.0, 1), exit_of(1, 0, 2.0, 1)}};
   EXPECT_FALSE(first_exit(records, "45"));

@@ -35,6 +35,15 @@ ExitRecords of_this_step(ExitRecords records, const EndedStep& ended) {
   return records;
 }
 
+/// Adds the nodes of ranks that were lost with their parents. Slurm finds a node down only after a while.
+EndedStep with_lost_ranks(EndedStep ended, const ExitRecords& records) {
+  for (const auto& each : records.ranks) {
+    const bool is_known = std::ranges::count(ended.lost, each.node) > 0;
+    if (each.is_lost && !is_known) ended.lost.push_back(each.node);
+  }
+  return ended;
+}
+
 /// If a node is lost, srun may still exit with 0. So the step ended well only if every rank has recorded a good end.
 bool ended_well(const EndedStep& ended, const ExitRecords& records) {
   const auto well = std::ranges::count_if(records.ranks, [](const auto& each) { return each.code == 0; });
@@ -116,13 +125,14 @@ std::optional<EndedStep> end_before(const EndedStep& ended, const fs::path& path
 
 }  // namespace
 
-StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, const EndedStep* before, int most) {
-  const auto own = of_this_step(records, ended);
+StepRestart decide_restart(const EndedStep& told, const ExitRecords& records, const EndedStep* before, int most) {
+  const auto own = of_this_step(records, told);
+  const auto ended = with_lost_ranks(told, own);
   if (ended_well(ended, own)) return {};
   const auto first = first_exit(own, ended.job);
-  const std::string why = !ended.lost.empty() ? "Slurm has lost " + joined(ended.lost, ", ")
-                          : first             ? to_text(*first)
-                                              : "it ended with " + exit_code_text(ended.code);
+  const std::string why = !told.lost.empty() ? "Slurm has lost " + joined(told.lost, ", ")
+                          : first            ? to_text(*first)
+                                             : "it ended with " + exit_code_text(ended.code);
   if (ended.restart >= most) {
     return {.reason = "the step is not started again after " + counted(most, "restart") + ": " + why};
   }

@@ -49,6 +49,18 @@ TEST(StepEnd, LeavesOutWhatSlurmHasLostAndBelievesNoZeroThen) {
   EXPECT_FALSE(decide_restart(ended, {}, nullptr, 1).is_again);
 }
 
+TEST(StepEnd, LeavesOutTheNodesOfLostRanksBeforeSlurmKnows) {
+  auto ended = step();
+  ended.code = 0;
+  auto lost = rank(1, 137, 100);
+  lost.is_lost = true;
+  const auto verdict = decide_restart(ended, {.ranks = {rank(0, 0, 99), lost, rank(2, 0, 99)}}, nullptr, 1);
+  EXPECT_EQ(verdict.nodes, (Names{"n1", "n3"}));
+  EXPECT_EQ(verdict.reason,
+            "the step is started again without n2 (restart 1 of 1): rank 1 on n2 was lost with its parent process, "
+            "mostly with the node");
+}
+
 TEST(StepEnd, TakesSpareNodesInPlaceOfLostOnes) {
   auto ended = step();
   ended.lost = {"n2"};

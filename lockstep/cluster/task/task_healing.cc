@@ -13,6 +13,13 @@ using std::chrono::seconds;
 
 constexpr seconds kStoreAnswersWithin{10};
 constexpr seconds kLookMayTake{1};
+constexpr seconds kSrunWaits{300};  // As JobPlan has it for `srun --wait`.
+
+/// A key of the whole run. It exists if a task was lost.
+constexpr const char* kTaskLostKey = "a task was lost";
+
+/// A key of the whole run. It exists if the task of a rank has ended, and holds the node with which it was lost, if so.
+std::string end_key(int rank) { return "task " + std::to_string(rank) + " has ended"; }
 
 }  // namespace
 
@@ -27,6 +34,7 @@ HealingLimits parsed_healing(const std::string& text) {
 
 TaskHealing::TaskHealing(const ExecTask& task, const HealingLimits& limits, const Log& log)
     : at_(task.at),
+      node_(task.node),
       master_(task.facts.master),
       log_(log),
       healing_(limits),
@@ -66,11 +74,12 @@ StoreClient TaskHealing::connected(Clock::time_point until) const {
 }
 
 void TaskHealing::look() noexcept {
-  if (presence_ || !memory_.is_armed()) return;
+  if (presence_) return;
   try {
     const auto until = Clock::now() + kLookMayTake;
     auto client = connected(until);
-    client.ask({StoreOperation::kOnLoss, 0, {kTrainingEndedKey, "1"}}, until);
+    client.ask({StoreOperation::kOnLoss, 0, {kTrainingEndedKey, "1", kTaskLostKey, "1", end_key(at_.rank), node_}},
+               until);
     presence_.emplace(std::move(client));
   } catch (const std::exception&) {
     // The next look tries again. Until then, the others only learn of the loss of this process by waiting.
@@ -110,10 +119,29 @@ void TaskHealing::note_end() noexcept {
     // The others may still be at work that needs each other.
     if (presence_) presence_->ask({StoreOperation::kOnLoss, 0, {}}, until);
     auto client = connected(until);
-    client.ask({StoreOperation::kSet, 0, {kTrainingEndedKey, "1"}}, until);
+    client.ask({StoreOperation::kSet, 0, {kTrainingEndedKey, "1", end_key(at_.rank), ""}}, until);
   } catch (const std::exception&) {
     // Rank 0's parent, which serves the store, has ended. So no rank can be started again.
   }
+}
+
+std::vector<LostTask> TaskHealing::lost_tasks() noexcept {
+  if (!server_) return {};
+  std::vector<LostTask> lost;
+  try {
+    const auto until = Clock::now() + kStoreAnswersWithin;
+    auto client = connected(until);
+    if (client.ask({StoreOperation::kCheck, 0, {kTaskLostKey}}, until).at(0) != "1") return {};
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < at_.world; ++rank) keys.push_back(end_key(rank));
+    const auto nodes = client.ask({StoreOperation::kGet, 0, keys}, Clock::now() + kSrunWaits);
+    for (int rank = 0; rank < at_.world; ++rank) {
+      if (!nodes[rank].empty()) lost.push_back({.rank = rank, .node = nodes[rank]});
+    }
+  } catch (const std::exception&) {
+    return {};
+  }
+  return lost;
 }
 
 }  // namespace lockstep

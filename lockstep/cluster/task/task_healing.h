@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
 #include "lockstep/cluster/task/exec_task.h"
+#include "lockstep/cluster/task/lost_task.h"
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/healing.h"
 #include "lockstep/store/client.h"
@@ -42,12 +44,19 @@ class TaskHealing {
   /// Returns true if the program should be started again after this end. The other ranks then leave their collectives,
   /// and with_variables() tells the new process where to meet them.
   bool heals(const ProgramEnd& end);
-  /// Call it each second. Once the training has begun, it opens a connection to the store that stays open. If this
-  /// process is lost with its node, the store then knows at once that nobody will start the task again.
+  /// Call it each second. It opens a connection to the store that stays open. If this process is lost with its node,
+  /// the store then knows at once that nobody will start the task again.
   void look() noexcept;
   /// Call it if the program has ended and is not started again. From then on no other rank is started again either,
   /// since it would wait for this one in vain.
   void note_end() noexcept;
+  /// Returns the tasks that were lost with their parents. Call it last, in rank 0's task. Returns nothing in another
+  /// one.
+  ///
+  /// Blocks: if a task was lost, until all others have ended, since these may still save; for 300 s at most, after
+  /// which
+  ///         srun ends the step by itself (`--wait`), and nothing is returned.
+  std::vector<LostTask> lost_tasks() noexcept;
 
  private:
   StoreIdentity identity() const;
@@ -55,6 +64,7 @@ class TaskHealing {
   bool has_anyone_ended();
 
   const Placement& at_;
+  const std::string& node_;
   Endpoint master_;
   const Log& log_;
   Healing healing_;
