@@ -224,7 +224,8 @@ Seen seen(const nlohmann::json& made, const RankDevice& device, std::string& why
   if (made.at("machine") != machine_of(device)) return Seen::kOtherMachine;
   const fs::path file = made.at("file").get<std::string>();
   std::error_code ignored;
-  if (!fs::exists(file, ignored) || digest_of(text_of_file(file)) != made.at("digest").get<std::string>()) return Seen::kMissing;
+  if (!fs::exists(file, ignored) || digest_of(text_of_file(file)) != made.at("digest").get<std::string>())
+    return Seen::kMissing;
   try {
     require_loadable(file);
     return Seen::kWhole;
