@@ -44,7 +44,9 @@ class HeldState(harness.RanksTest):
                     step = int(names[0].removeprefix("step-"))
                     # The rank may have been killed while it copied the state of the step that it had just reported.
                     self.assertIn(step, (last - 1, last, last + 1))
-                    self.assertIn(f"the state of step {step}, which was held in memory, is now in ", err)
+                    # On a busy machine the signal may come after the run has written its last snapshot itself.
+                    if step != whole["steps"]:
+                        self.assertIn(f"the state of step {step}, which was held in memory, is now in ", err)
                     self.assertEqual(self.start("snapshot", "verify", self.folder / run / "snapshots" / names[0]).finish().code, 0)
                     resumed = self.trained(*HELD, ranks=ranks, run=run)
                     self.assertEqual({key: resumed[key] for key in SAME}, {key: whole[key] for key in SAME})
