@@ -62,8 +62,8 @@ class Generations {
   Keys lasting_;
   std::size_t bytes_ = 0;  ///< Of all keys and values.
   std::unordered_map<ClientId, Wait> waits_;
-  std::unordered_map<ClientId, Fields> on_loss_;  ///< Keys and values.
-  std::unordered_map<std::string, std::vector<ClientId>> waiting_for_;         ///< By generation and first missing key.
+  std::unordered_map<ClientId, Fields> on_loss_;                        ///< Keys and values.
+  std::unordered_map<std::string, std::vector<ClientId>> waiting_for_;  ///< By generation and first missing key.
   std::vector<std::pair<ClientId, StoreReply>> answers_;
 };
 
