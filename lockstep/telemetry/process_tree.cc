@@ -115,6 +115,12 @@ std::optional<std::uint64_t> start_of_process(pid_t pid, const fs::path& root) {
   return field(fields, 22);
 }
 
+std::optional<pid_t> parent_of_process(pid_t pid, const fs::path& root) {
+  const auto fields = stat_fields(root / "proc" / std::to_string(pid));
+  if (fields.empty()) return std::nullopt;
+  return static_cast<pid_t>(field(fields, 4));
+}
+
 MemorySample sample_of_memory(const fs::path& root) {
   const std::string text = text_or_nothing(root / "proc/meminfo");
   return {.total_bytes = value_of(text, "MemTotal:") * 1024, .available_bytes = value_of(text, "MemAvailable:") * 1024};

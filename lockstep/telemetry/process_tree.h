@@ -32,6 +32,9 @@ std::vector<pid_t> processes_of_tree(pid_t pid, const std::filesystem::path& roo
 /// process for ever. Nothing if there is no such process, or if it is a zombie.
 std::optional<std::uint64_t> start_of_process(pid_t pid, const std::filesystem::path& root = "/");
 
+/// Returns the parent of `pid`. Nothing if there is no such process.
+std::optional<pid_t> parent_of_process(pid_t pid, const std::filesystem::path& root = "/");
+
 /// The node's total memory, and the memory that a program can still get. 0 if /proc/meminfo does not report it.
 struct MemorySample {
   std::uint64_t total_bytes = 0;

@@ -72,7 +72,7 @@ ExitRecords read_exits(const std::filesystem::path& run_dir);
 /// dead peer (code 7) is returned only if no other rank failed.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
-/// Formats "rank 3 on n2 was lost with its parent process, mostly with its node" or "rank 3 on n2 ended first, by
+/// Formats "rank 3 on n2 was lost with its parent process, mostly with the node" or "rank 3 on n2 ended first, by
 /// SIGKILL (137; often memory), in forward of step 12, 0.4 s before the others", without a full stop. For a launcher it
 /// also gives the rank that the launcher names.
 std::string to_text(const FirstExit& first);

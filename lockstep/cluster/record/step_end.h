@@ -39,7 +39,7 @@ struct StepRestart {
 /// code, there is no third start, unless a node was lost or the step was killed. After an error in a recipe or its data
 /// (codes 2, 3 and 5) there is no other start. `records` holds how ranks ended. `before` is the start before this one,
 /// or null.
-StepRestart decide_restart(const EndedStep& ended, const ExitRecords& records, const EndedStep* before, int most);
+StepRestart decide_restart(const EndedStep& told, const ExitRecords& records, const EndedStep* before, int most);
 
 /// Makes the same decision from the records in the run folder. It appends this end to restarts.jsonl there, for the
 /// next decision.

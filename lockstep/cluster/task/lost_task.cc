@@ -10,6 +10,7 @@
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
+#include "lockstep/telemetry/process_tree.h"
 
 namespace lockstep {
 namespace {
@@ -25,19 +26,13 @@ constexpr int kKilled = 128 + SIGKILL;
 /// them for each start of its step.
 constexpr const char* kStepVariables[] = {"SLURM_JOB_ID", "LOCKSTEP_RUN_DIR", "LOCKSTEP_RESTARTS"};
 
+fs::path folder_of(pid_t pid, const fs::path& root) { return root / "proc" / std::to_string(pid); }
+
 bool is_srun(const fs::path& process) { return trimmed(text_or_nothing(process / "comm")) == "srun"; }
 
 bool has_variables(const fs::path& process, const std::vector<std::string>& wanted) {
   const auto all = split(text_or_nothing(process / "environ"), '\0');
   return std::ranges::all_of(wanted, [&](const auto& each) { return std::ranges::count(all, each) > 0; });
-}
-
-/// Returns the number of the parent process, as text.
-std::string parent_of(const fs::path& process) {
-  for (const auto& line : split(text_or_nothing(process / "status"), '\n')) {
-    if (line.starts_with("PPid:")) return std::string(trimmed(line.substr(5)));
-  }
-  return {};
 }
 
 std::string words_of(const std::vector<LostTask>& lost) {
@@ -57,10 +52,10 @@ std::optional<pid_t> srun_of_step(const Environment& env, const fs::path& root) 
     wanted.push_back(std::string(name) + "=" + *value);
   }
   for (const auto& name : names_in(root / "proc")) {
-    const auto number = parsed_int<pid_t>(name);
-    const auto process = root / "proc" / name;
-    if (!number || !is_srun(process) || !has_variables(process, wanted)) continue;
-    if (!is_srun(root / "proc" / parent_of(process))) return number;
+    const auto pid = parsed_int<pid_t>(name);
+    if (!pid || !is_srun(folder_of(*pid, root)) || !has_variables(folder_of(*pid, root), wanted)) continue;
+    const auto parent = parent_of_process(*pid, root);
+    if (parent && !is_srun(folder_of(*parent, root))) return pid;
   }
   return std::nullopt;
 }
@@ -69,11 +64,15 @@ void end_step_without(const std::vector<LostTask>& lost, const RankExit& own, co
                       const Environment& env, const Log& log) {
   if (lost.empty()) return;
   for (const auto& each : lost) {
-    RankExit exit{.job = own.job, .start = own.start, .restart = own.restart, .rank = each.rank, .node = each.node};
-    exit.code = kKilled;
-    exit.signal = SIGKILL;
-    exit.is_lost = true;
-    exit.time = own.time;
+    const RankExit exit{.job = own.job,
+                        .start = own.start,
+                        .restart = own.restart,
+                        .rank = each.rank,
+                        .node = each.node,
+                        .code = kKilled,
+                        .signal = SIGKILL,
+                        .is_lost = true,
+                        .time = own.time};
     try {
       append_exit(run_dir, exit);
     } catch (const Error& error) {

@@ -17,7 +17,7 @@ class SrunOfStep : public ::testing::Test {
     const auto folder = root_.path() / "proc" / std::to_string(pid);
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "comm") << name << "\n";
-    std::ofstream(folder / "status") << "Name:\t" << name << "\nPPid:\t" << parent << "\n";
+    std::ofstream(folder / "stat") << pid << " (" << name << ") S " << parent << " 1 1 0\n";
     std::string variables = "SLURM_JOB_ID=" + job + "\nLOCKSTEP_RUN_DIR=/runs/a\nLOCKSTEP_RESTARTS=" + restarts + "\n";
     std::ranges::replace(variables, '\n', '\0');
     std::ofstream(folder / "environ") << variables;
