@@ -37,6 +37,7 @@ bool has_variables(const fs::path& process, const std::vector<std::string>& want
 
 std::string words_of(const std::vector<LostTask>& lost) {
   std::vector<std::string> all;
+  all.reserve(lost.size());
   for (const auto& each : lost) all.push_back("rank " + std::to_string(each.rank) + " on " + each.node);
   return joined(all, ", ");
 }

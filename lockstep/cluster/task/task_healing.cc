@@ -133,6 +133,7 @@ std::vector<LostTask> TaskHealing::lost_tasks() noexcept {
     auto client = connected(until);
     if (client.ask({StoreOperation::kCheck, 0, {kTaskLostKey}}, until).at(0) != "1") return {};
     std::vector<std::string> keys;
+    keys.reserve(static_cast<std::size_t>(at_.world));
     for (int rank = 0; rank < at_.world; ++rank) keys.push_back(end_key(rank));
     const auto nodes = client.ask({StoreOperation::kGet, 0, keys}, Clock::now() + kSrunWaits);
     for (int rank = 0; rank < at_.world; ++rank) {
