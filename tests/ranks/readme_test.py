@@ -5,6 +5,7 @@ programs."""
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["LOCKSTEP_BIN"])
 # A command with this exit code needs a cluster. tests/slurm runs these lines.
 ELSEWHERE = {"srun": 127, "lockstep scale": 4}
-PLACES = {"/data/mnist": "mnist", "snapshot ls runs/digits-20261121-102954": "snapshot ls runs/mine", "RUN": "runs/mine", "DIR": str(ROOT / "datasets/digits")}
+PLACES = {"/data/mnist": "mnist", "snapshot ls runs/digits-20261121-102954": "snapshot ls runs/mine", "RUN": "runs/mine", "DIR": shlex.quote(str(ROOT / "datasets/digits"))}
 
 
 def lines():
