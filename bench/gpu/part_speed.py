@@ -78,11 +78,29 @@ def not_run(check, keys, theirs):
         check.results.not_run(key, found["missing"])
 
 
-def cnn(check):
+def cnn_run(check, *settings):
     window, count = check.pick((4000, 12), (5, 6))
-    run = check.train("mnist", f"data.path={check.data / 'mnist10k'}", *QUIET, "data.global_batch=64", "data.drop_last=true",
-                      f"trainer.precision={check.pick(*PRECISION)}", f"observe.log_every={window}", f"trainer.max_steps={window * count}")
+    return check.train("mnist", f"data.path={check.data / 'mnist10k'}", *QUIET, "data.global_batch=64", "data.drop_last=true",
+                       f"trainer.precision={check.pick(*PRECISION)}", f"observe.log_every={window}", f"trainer.max_steps={window * count}",
+                       *settings)
+
+
+def cnn_compiled(check, plain_s):
+    """Trains the same network with passes that the trainer has Python compile."""
+    try:
+        run = cnn_run(check, "model.compiled=always")
+    except Failure as error:
+        check.gave_up("cnn compiled", error)
+        return
+    used = run.cpu_s(2)
+    text = with_graph(f"{micro(run.step_s(2))} ({plain_s / run.step_s(2):.2f}× the plain network's)", run)
+    check.results.found("cnn compiled", text + (f"; {micro(used[0])} of CPU time" if used else ""), None, ours=run.windows(2))
+
+
+def cnn(check):
+    run = cnn_run(check)
     ours, data = run.step_s(2), ("--data", check.data / "mnist10k")
+    cnn_compiled(check, ours)
     theirs = peers_of(check, "peer_cnn.py", CNN_MODES, *data, *peer_counts(check, 500, 7, 200))
     try:
         theirs["Lightning"] = check.peer("peer_lightning.py", *data, *peer_counts(check, 200, 5, 100))
@@ -239,6 +257,7 @@ def bert(check):
 PARTS = [
     Part("cnn", "The small network on MNIST, batch 64", cnn, [
         Row("cnn step", "a step beside PyTorch's", "≥ 5 × eager", True),
+        Row("cnn compiled", "the network compiled by `model.compiled`"),
         Row("cnn lightning", "Lightning's step over Lockstep's", "≥ 10", True),
         Row("cnn cpu", "CPU time a step", "≤ 20 µs", True),
         Row("cnn busy", "busy share of the device, as its driver counts", "≥ 0.99", True)], 75),
