@@ -198,7 +198,10 @@ void run(ExecOptions options, Context& context) {
   while (healing && healing->heals(end)) end = start();
   if (healing) healing->note_end();
   auto exit = exit_record(task, context.env, end);
-  if (watch && end.code != 0) exit.doing = watch->doing();
+  if (watch && end.code != 0) {
+    exit.doing = watch->doing();
+    if (end.signal == 0) exit.told_by = watch->told_by();
+  }
   if (peer) peer->tell(exit);
   keep_exit(exit, task.run_dir, context.log);
   if (healing) end_step_without(healing->lost_tasks(), exit, task.run_dir, context.env, context.log);

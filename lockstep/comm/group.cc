@@ -14,6 +14,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/text_format.h"
 #include "lockstep/comm/group_impl.h"
+#include "lockstep/watch/page.h"
 
 namespace lockstep {
 
@@ -154,7 +155,9 @@ std::string failure_of(const std::function<void()>& work) {
 
 void on_rank_zero(Group& group, const std::function<void()>& work) {
   const auto failure = group.broadcast_text(group.is_main() ? failure_of(work) : std::string());
-  if (!failure.empty()) throw_failure(failure);
+  if (failure.empty()) return;
+  if (!group.is_main()) Page::own().note_error_of(0);
+  throw_failure(failure);
 }
 
 void on_every_rank(Group& group, const std::function<void()>& work) {
@@ -164,6 +167,7 @@ void on_every_rank(Group& group, const std::function<void()>& work) {
   if (first == std::ssize(failed)) return;
   const auto theirs = group.broadcast_text(own, static_cast<int>(first));
   if (!own.empty()) throw_failure(own);
+  Page::own().note_error_of(static_cast<int>(first));
   throw_failure(theirs, "rank " + std::to_string(first) + ": ");
 }
 

@@ -6,6 +6,8 @@
 
 #include <numeric>
 
+#include "lockstep/watch/page.h"
+#include "lockstep/watch/page_reader.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
@@ -63,6 +65,23 @@ RANKS_TEST(OnRankZero, ItsErrorReachesEveryRankWithItsKind, 3) {
     EXPECT_EQ(text, "'/x' is full\n  hint: free some space");
   }
   EXPECT_EQ(message_of(ErrorKind::kBug, [&] { on_rank_zero(group, [] { throw std::runtime_error("odd"); }); }), "odd");
+  group.barrier();
+}
+
+// Every rank ended with the code of rank 0's error at the same moment, and the launcher named the one that it found
+// first.
+RANKS_TEST(OnRankZero, ThePagesOfTheOthersSayWhoseErrorItIs, 3) {
+  message_of(ErrorKind::kIo, [&] { on_rank_zero(group, [] { throw Error(ErrorKind::kIo, "full"); }); });
+  const auto& page = Page::own();
+  EXPECT_EQ(sight_of(page.layout())->told_by, group.is_main() ? std::nullopt : std::optional(0));
+  Page::own().begin_batch(1, {});
+  EXPECT_EQ(sight_of(page.layout())->told_by, std::nullopt) << "the program went on";
+  message_of(ErrorKind::kIo, [&] {
+    on_every_rank(group, [&] {
+      if (group.rank() > 0) throw Error(ErrorKind::kIo, "full");
+    });
+  });
+  EXPECT_EQ(sight_of(page.layout())->told_by, group.is_main() ? std::optional(1) : std::nullopt);
   group.barrier();
 }
 

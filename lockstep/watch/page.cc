@@ -128,7 +128,13 @@ void Page::begin_batch(std::int64_t step, std::span<const std::int64_t> samples)
   if (!is_on_.load(std::memory_order_relaxed)) return;
   layout_.first_sample.store(samples.empty() ? -1 : samples.front(), std::memory_order_relaxed);
   layout_.samples.store(static_cast<std::int64_t>(samples.size()), std::memory_order_relaxed);
+  layout_.told_by.store(0, std::memory_order_relaxed);
   enter(Phase::kForward, step);
+}
+
+void Page::note_error_of(int rank) {
+  layout_.told_by.store(static_cast<std::uint32_t>(rank) + 1, std::memory_order_relaxed);
+  note_change();
 }
 
 // This note is not counted as a change of the page, since the rank has not gone on.

@@ -50,7 +50,8 @@ struct PageLayout {
   std::atomic<std::int32_t> rank;
   std::atomic<std::uint64_t> changes;  ///< Grows with each note.
   std::atomic<std::uint32_t> phase;
-  std::uint32_t unused;
+  std::atomic<std::uint32_t>
+      told_by;  ///< 1 + the rank whose error this rank throws. 0 if it throws none of another rank.
   std::atomic<std::int64_t> step;
   std::atomic<std::int64_t> first_sample;                   ///< Id of the first sample of the newest batch, or -1.
   std::atomic<std::int64_t> samples;                        ///< Number of samples of that batch.
@@ -107,6 +108,9 @@ class Page {
   void enter(Phase phase);
   /// Enters kForward with a batch of these samples.
   void begin_batch(std::int64_t step, std::span<const std::int64_t> samples);
+  /// Notes that the error which this rank is about to throw is rank `rank`'s, so that nobody takes this rank for its
+  /// cause. The next batch clears the note, since the program has gone on then.
+  void note_error_of(int rank);
   /// Notes that the rank waits until this sample is loaded. -1 if it waits for no sample.
   void wait_for_sample(std::int64_t id);
   /// Notes that a collective begins. `type` is the elements' type, and empty for a collective without elements.

@@ -62,6 +62,8 @@ void add_second_version(const PageLayout& page, PageSight& sight) {
   sight.noted_s_ago = seconds_since(page.noted_ns, now).value_or(-1);
   sight.loading_sample = page.loading_sample.load(std::memory_order_relaxed);
   sight.thread = page.thread.load(std::memory_order_relaxed);
+  const auto told_by = page.told_by.load(std::memory_order_relaxed);
+  if (told_by > 0 && std::in_range<int>(told_by)) sight.told_by = static_cast<int>(told_by) - 1;
   if (page.run_dir.front().load(std::memory_order_acquire) != '\0') sight.run_dir = text_of(page.run_dir);
 }
 

@@ -41,6 +41,7 @@ struct PageSight {
   pid_t thread = -1;                 ///< The training thread, or -1.
   std::string run_dir{};             ///< As the rank knows it. Empty if it does not.
   std::int64_t loading_sample = -1;  ///< Id of the sample that the rank waits for, or -1.
+  std::optional<int> told_by{};      ///< The rank whose error this rank throws, if it is not its own.
 };
 
 /// Reads a page of version 1 or 2. Returns nothing if the rank has not written the page yet, or writes it so often that

@@ -37,6 +37,11 @@ std::optional<LauncherFailure> launcher_failure_in(const json& object) {
   return LauncherFailure{.launcher = launched.at("launcher"), .rank = launched.at("rank"), .code = launched.at("code")};
 }
 
+std::optional<int> told_by_in(const json& object) {
+  if (!object.contains("told_by")) return std::nullopt;
+  return object.at("told_by").get<int>();
+}
+
 RankExit rank_exit(const json& object) {
   return {.job = object.at("job"),
           .start = object.at("start"),
@@ -49,6 +54,7 @@ RankExit rank_exit(const json& object) {
           .time = object.at("time"),
           .last = object.value("last", std::vector<std::string>{}),
           .doing = object.value("doing", std::string()),
+          .told_by = told_by_in(object),
           .launched = launcher_failure_in(object)};
 }
 
@@ -91,9 +97,20 @@ std::string usual_reason(int code) {
 /// may exit by itself with the same number.
 std::string how_words(int code) { return (is_signal(code) ? ", by " : ", with ") + exit_code_text(code); }
 
+/// Returns when the rank failed, as far as anyone noticed. Others may have ended with its error before it did.
+double time_of_failure(const RankExit& rank, const std::vector<RankExit>& all) {
+  double time = rank.time;
+  for (const auto& each : all) {
+    if (each.told_by == rank.rank) time = std::min(time, each.time);
+  }
+  return time;
+}
+
 }  // namespace
 
-bool RankExit::is_cause() const { return code != 0 && code != kExitStopped && code != exit_code(ErrorKind::kPeer); }
+bool RankExit::is_cause() const {
+  return !told_by && code != 0 && code != kExitStopped && code != exit_code(ErrorKind::kPeer);
+}
 
 const JobExit* ExitRecords::end_of_job(const std::string& job) const {
   for (auto each = jobs.rbegin(); each != jobs.rend(); ++each) {
@@ -109,6 +126,7 @@ void append_exit(const fs::path& run_dir, const RankExit& exit) {
   if (exit.is_lost) object["lost"] = true;
   if (!exit.last.empty()) object["last"] = exit.last;
   if (!exit.doing.empty()) object["doing"] = exit.doing;
+  if (exit.told_by) object["told_by"] = *exit.told_by;
   if (exit.launched) {
     object["launched"] = {
         {"launcher", exit.launched->launcher}, {"rank", exit.launched->rank}, {"code", exit.launched->code}};
@@ -141,7 +159,8 @@ std::optional<FirstExit> first_exit(const ExitRecords& records, const std::strin
   const auto known = static_cast<int>(ranks.size());
   std::erase_if(ranks, [](const auto& each) { return each.code == 0 || each.code == kExitStopped; });
   if (ranks.empty()) return std::nullopt;
-  std::ranges::sort(ranks, {}, [](const auto& each) { return std::pair(!each.is_cause(), each.time); });
+  const auto first_of = [&](const auto& each) { return std::pair(!each.is_cause(), time_of_failure(each, ranks)); };
+  std::swap(ranks.front(), *std::ranges::min_element(ranks, {}, first_of));
   FirstExit first{.rank = ranks.front(), .failed = static_cast<int>(ranks.size()), .known = known};
   if (ranks.size() > 1) {
     const auto next = std::ranges::min_element(ranks.begin() + 1, ranks.end(), {}, &RankExit::time);

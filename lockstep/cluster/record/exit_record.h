@@ -24,9 +24,11 @@ struct RankExit {
   double time = 0;                            ///< Seconds since 1970.
   std::vector<std::string> last{};            ///< The last lines that it wrote to standard error, if it failed.
   std::string doing{};                        ///< "forward of step 12", as its page says. Empty without a page.
+  std::optional<int> told_by{};               ///< The rank whose error this rank threw, as its page says.
   std::optional<LauncherFailure> launched{};  ///< If the program is a launcher, its own rank that failed first.
 
-  /// True if the rank itself failed. False if it ended well, stopped on request, or only noticed a dead peer.
+  /// True if the rank itself failed. False if it ended well, stopped on request, only noticed a dead peer, or was
+  /// told of another rank's error.
   bool is_cause() const;
 };
 
@@ -68,8 +70,8 @@ void append_exit(const std::filesystem::path& run_dir, const JobExit& exit);
 /// Reads exits.jsonl and exits-NODE.jsonl in the run folder. Lines that are not exit records are left out.
 ExitRecords read_exits(const std::filesystem::path& run_dir);
 
-/// Returns the rank that failed first in the last start of `job`. Nothing if no rank failed. A rank that only noticed a
-/// dead peer (code 7) is returned only if no other rank failed.
+/// Returns the rank that failed first in the last start of `job`. Nothing if no rank failed. A rank that failed
+/// because of another one is returned only if no other rank failed.
 std::optional<FirstExit> first_exit(const ExitRecords& records, const std::string& job);
 
 /// Formats "rank 3 on n2 was lost with its parent process, mostly with the node" or "rank 3 on n2 ended first, by

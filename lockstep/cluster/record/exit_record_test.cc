@@ -69,6 +69,18 @@ TEST(FirstExit, IsARankThatWasLostAlthoughItsRecordComesLast) {
   EXPECT_EQ(to_text(*first), "rank 2 on n2 was lost with its parent process, mostly with the node");
 }
 
+TEST(FirstExit, IsTheRankWhoseErrorOthersWereTold) {
+  const testing::TemporaryFolder folder;
+  auto told = exit_of(1, 6, 10.0);
+  told.told_by = 0;
+  append_exit(folder.path(), told);
+  append_exit(folder.path(), exit_of(2, 143, 10.2));
+  append_exit(folder.path(), exit_of(0, 6, 10.4));
+  const auto first = first_exit(read_exits(folder.path()), "45");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(to_text(*first), "rank 0 on n1 ended first, with code 6, 0 µs before the others");
+}
+
 TEST(FirstExit, IsOfTheLastStartAlone) {
   const ExitRecords records{.ranks = {exit_of(1, 5, 1.0), exit_of(0, 0, 2.0, 1), exit_of(1, 0, 2.0, 1)}};
   EXPECT_FALSE(first_exit(records, "45"));

@@ -145,7 +145,8 @@ StepRestart decide_restart(const EndedStep& told, const ExitRecords& records, co
   StepRestart verdict{.is_again = true, .nodes = ended.nodes};
   auto left_out = ended.lost;
   const bool has_others = ended.nodes.size() > 1 || !ended.spares.empty();
-  if (left_out.empty() && first && has_others) left_out = {first->rank.node};
+  // A rank that only lost a peer, or was told of an error, says nothing about its own node.
+  if (left_out.empty() && first && first->rank.is_cause() && has_others) left_out = {first->rank.node};
   std::erase_if(verdict.nodes, [&](const auto& node) { return std::ranges::find(left_out, node) != left_out.end(); });
   const auto added = fill_up(verdict.nodes, ended);
   // The node to blame is used again if the step would have too few nodes without it.

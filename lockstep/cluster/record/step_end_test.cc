@@ -93,6 +93,23 @@ TEST(StepEnd, ThatNeedsAllItsNodesKeepsTheOneToBlame) {
   EXPECT_EQ(verdict.nodes, ended.nodes);
 }
 
+TEST(StepEnd, BlamesNoNodeOfARankThatOnlyLostAPeer) {
+  auto ended = step();
+  ended.code = 7;
+  const auto verdict = decide_restart(ended, {.ranks = {rank(1, 7, 100)}}, nullptr, 2);
+  EXPECT_TRUE(verdict.is_again);
+  EXPECT_EQ(verdict.nodes, ended.nodes);
+}
+
+TEST(StepEnd, BlamesTheNodeWhoseErrorOthersWereTold) {
+  auto full = step();
+  full.code = 6;
+  auto told = rank(1, 6, 100);
+  told.told_by = 0;
+  const auto verdict = decide_restart(full, {.ranks = {told, rank(0, 6, 101)}}, nullptr, 2);
+  EXPECT_EQ(verdict.nodes, (Names{"n2", "n3"}));
+}
+
 TEST(StepEnd, OfAWrongRecipeIsNotTriedAgain) {
   auto ended = step();
   ended.is_recipe = true;

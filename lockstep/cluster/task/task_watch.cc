@@ -67,6 +67,11 @@ std::string TaskWatch::doing() const {
   return page ? describe(*page) : std::string();
 }
 
+std::optional<int> TaskWatch::told_by() const {
+  const auto page = page_.sight();
+  return page ? page->told_by : std::nullopt;
+}
+
 void TaskWatch::look(pid_t task) {
   const auto now = std::chrono::system_clock::now();
   const auto own = look_at_own(task);

@@ -46,6 +46,9 @@ class TaskWatch {
   /// Returns what the task does, or did when it ended, such as "forward of step 12". Empty if it notes nothing.
   std::string doing() const;
 
+  /// Returns the rank whose error the task threw. Nothing if the error was its own, or none.
+  std::optional<int> told_by() const;
+
   /// Returns the process that writes the task's page, which may be a child of the task. Returns `task` if none does.
   pid_t training_process(pid_t task) const;
 

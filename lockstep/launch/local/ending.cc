@@ -9,16 +9,12 @@
 
 namespace lockstep {
 
-bool Ending::only_lost_peer() const { return code == exit_code(ErrorKind::kPeer); }
+bool Ending::is_of_another() const { return told_by || code == exit_code(ErrorKind::kPeer); }
 
 std::string Ending::text() const { return how_it_ended(code, signal); }
 
 std::string Ending::of(int ranks) const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " " + text();
-}
-
-bool Ending::shares_error_of(const Ending& higher) const {
-  return signal == 0 && code == higher.code && rank < higher.rank;
 }
 
 std::string overdue_text(const std::vector<std::string>& ranks, int world, std::chrono::milliseconds grace,

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,11 @@ struct Ending {
   int code = 0;    ///< As a shell reports it, 128 + n for signal n.
   int signal = 0;  ///< 0 if it exited.
 
-  /// True if the rank only noticed that a peer was lost.
-  bool only_lost_peer() const;
-  /// True if this is a lower rank with the same error. All ranks throw an error of rank 0's, such as a full disk, and
-  /// rank 0 is the one to be named.
-  bool shares_error_of(const Ending& higher) const;
+  std::optional<int> told_by{};  ///< The rank whose error this rank threw, as its page says.
+
+  /// True if the rank ended because of another one: it lost a peer, or was told of that rank's error, such as a full
+  /// disk of rank 0's.
+  bool is_of_another() const;
   /// "ended by signal 9 (Killed)", "ended with code 3"
   std::string text() const;
   /// "rank 2 of 4 ended with code 3"

@@ -24,13 +24,12 @@ struct LocalJob {
                                        ///< empty, the secret is in the cache folder, and rank 0's page may name one.
   std::filesystem::path log_folder{};  ///< The folder for rank-NNNN.log, which also gets each rank's standard error.
                                        ///< Empty for none.
-  std::optional<HealingLimits> healing{};      ///< Ranks that die are started again. They need `owns_store`.
-  std::map<std::string, int> descriptors{};    ///< Rank 0 inherits these, and finds their numbers in these variables.
-  std::chrono::milliseconds cause_grace{500};  ///< Time from the first lost peer to SIGTERM, in which the rank that
-                                               ///< caused it may end.
-  std::chrono::milliseconds shared_error_grace{200};  ///< Time in which a lower rank may end with the same error.
-  std::chrono::milliseconds grace{1000};              ///< From SIGTERM to SIGKILL once a rank has failed.
-  std::chrono::milliseconds stop_grace{60000};        ///< From a SIGTERM or SIGINT of the user's to SIGKILL.
+  std::optional<HealingLimits> healing{};       ///< Ranks that die are started again. They need `owns_store`.
+  std::map<std::string, int> descriptors{};     ///< Rank 0 inherits these, and finds their numbers in these variables.
+  std::chrono::milliseconds cause_grace{500};   ///< Time from the first rank that ended because of another to SIGTERM,
+                                                ///< in which that other one may end.
+  std::chrono::milliseconds grace{1000};        ///< From SIGTERM to SIGKILL once a rank has failed.
+  std::chrono::milliseconds stop_grace{60000};  ///< From a SIGTERM or SIGINT of the user's to SIGKILL.
 };
 
 /// Returns LocalJob::stop_grace as LOCKSTEP_STOP_GRACE gives it in seconds, or its default.
@@ -44,8 +43,9 @@ std::chrono::milliseconds stop_grace(const Environment& env);
 /// OMP_NUM_THREADS if it is unset. If it has a device, it runs on the cores nearest to it. Standard output and error
 /// are passed on in whole lines. SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 to this process are passed on to every rank. If a
 /// rank ends with a code other than 0 and 75, or by a signal, the others are stopped within 2 s, and the last lines of
-/// the first failing one are shown. A rank with code 7 only lost a peer. If another fails in these 2 s with another
-/// code, that one counts as the first. If this process dies, the kernel ends the ranks.
+/// the first failing one are shown. A rank with code 7 only lost a peer, and one whose page says so was told of
+/// another's error. If another fails in these 2 s by itself, that one counts as the first. If this process dies, the
+/// kernel ends the ranks.
 ///
 /// With `healing` a rank that dies is started again, if all ranks have said that they can be replaced (RankMemory),
 /// none has ended, and nobody has asked for a stop. Codes 2, 3, 5 and 7 are not healed, since the next process would

@@ -238,6 +238,33 @@ TEST(LocalLauncher, TheCauseMayEndAfterARankThatLostIt) {
   EXPECT_EQ(launch.exit_code(), 3);
 }
 
+// A shell's rank that writes its page: its error is rank 0's.
+constexpr const char* kIsToldByRankZero =
+    "printf 'KLPAGE2\\0' | dd of=$LOCKSTEP_PAGE bs=8 conv=notrunc 2> /dev/null; "
+    "printf '\\1' | dd of=$LOCKSTEP_PAGE bs=1 seek=28 conv=notrunc 2> /dev/null; exit 6; ";
+
+TEST(LocalLauncher, ARankThatWasToldOfAnErrorIsNotNamedForIt) {
+  const TemporaryFolder folder;
+  const std::string gate = (folder.path() / "gate").string();
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  LocalJob job = script("if [ $RANK = 1 ]; then echo $$ > " + gate + "; " + kIsToldByRankZero + "fi; read other < " +
+                            gate + "; while kill -0 $other 2> /dev/null; do :; done; echo disk full >&2; exit 6",
+                        2);
+  job.cause_grace = std::chrono::minutes(1);
+  Launch launch(job);
+  const std::string text = launch.all_lines();
+  EXPECT_NE(text.find("rank 0 of 2 ended with code 6"), std::string::npos) << text;
+  EXPECT_NE(text.find("  | disk full"), std::string::npos) << text;
+  EXPECT_EQ(launch.exit_code(), 6);
+}
+
+TEST(LocalLauncher, TheRankWhoseErrorItIsIsNamedEvenIfItDoesNotEnd) {
+  Launch launch(script(std::string("trap '' TERM; if [ $RANK = 1 ]; then ") + kIsToldByRankZero + "fi; sleep 60", 2));
+  const std::string text = launch.all_lines();
+  EXPECT_NE(text.find("rank 0 of 2 ended with code 6"), std::string::npos) << text;
+  EXPECT_EQ(launch.exit_code(), 6);
+}
+
 TEST(LocalLauncher, ARankThatGoesOnAfterItsPeerWasLostIsStopped) {
   Launch launch(script("[ $RANK = 0 ] && exit 7; sleep 60", 2));
   EXPECT_NE(launch.all_lines().find("rank 0 of 2 ended with code 7"), std::string::npos);

@@ -10,14 +10,14 @@
 // - Asked to stop. After SIGTERM or SIGINT the ranks have `stop_grace` to end by themselves. Then their groups are
 //   killed.
 // - Failed. The first rank that fails by itself is the cause. The other groups get SIGTERM, and after `grace` SIGKILL.
-// - Peer lost. A rank that only lost a peer may end before that peer does. For `cause_grace` the cause may still
-//   follow.
+// - Cause awaited. A rank that lost a peer, or was told of another rank's error, may end before that rank does. For
+//   `cause_grace` the cause may still follow.
 // - Healing. A rank that died was started again. The run is in the state Running.
 // - Over. No rank lives. The remaining descendants are killed, and the pipes are read to their end.
 //
 // If the parent dies, all groups are killed at once and no output is written, since nobody reads it. A sink without
 // room is not read from, so a slow reader blocks the ranks and not this process's memory. Of several ranks found dead
-// at once, those that only lost a peer come last.
+// at once, those that ended because of another come last.
 #include "lockstep/launch/local/supervisor.h"
 
 #include <fcntl.h>
@@ -269,7 +269,7 @@ void LocalSupervisor::begin_grace(int signal) {
 
 // True if the rank failed by itself, before or after a SIGTERM of ours.
 bool LocalSupervisor::is_cause(const Ending& ending) const {
-  return !ending.only_lost_peer() && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
+  return !ending.is_of_another() && (terminate_at_ || (ending.signal == 0 && ending.code != 128 + SIGTERM));
 }
 
 void LocalSupervisor::take_ended() {
@@ -284,13 +284,16 @@ void LocalSupervisor::take_ended() {
       rank->pid = -1;
       --live_;
       const bool by_itself = info.si_code == CLD_EXITED;
-      endings.push_back({static_cast<int>(rank - ranks_.begin()), by_itself ? info.si_status : 128 + info.si_status,
-                         by_itself ? 0 : info.si_status});
+      const auto sight = rank->page ? rank->page->sight() : std::nullopt;
+      endings.push_back({.rank = static_cast<int>(rank - ranks_.begin()),
+                         .code = by_itself ? info.si_status : 128 + info.si_status,
+                         .signal = by_itself ? 0 : info.si_status,
+                         .told_by = by_itself && sight ? sight->told_by : std::nullopt});
     }
     ::waitpid(info.si_pid, nullptr, 0);
   }
-  // Of several that are found dead at once, those that only noticed a dead peer are not the cause.
-  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !ending.only_lost_peer(); });
+  // Of several that are found dead at once, those that ended because of another are not the cause.
+  std::stable_partition(endings.begin(), endings.end(), [&](const Ending& ending) { return !ending.is_of_another(); });
   for (const auto& ending : endings) take_ending(ending);
 }
 
@@ -301,14 +304,11 @@ void LocalSupervisor::take_ending(Ending ending) {
   has_finished_ = has_finished_ || ending.code == 0;
   if (ending.code == 0 || ending.code == kExitStopped) return;
   if (heals(ending)) return;
-  const bool is_lower = failed_ && !is_told_ && ending.shares_error_of(*failed_);
-  if (failed_ && !(failed_->only_lost_peer() && is_cause(ending)) && !is_lower) return;
+  if (failed_ && !(failed_->is_of_another() && is_cause(ending))) return;
   failed_ = ending;
-  // A rank that lost its peer may end before that peer does, which is still taking itself down.
-  if (ending.only_lost_peer()) {
+  // The other rank may end later, while it is still taking itself down.
+  if (ending.is_of_another()) {
     terminate_at_ = Clock::now() + job_.cause_grace;
-  } else if (ending.signal == 0 && ending.rank > 0 && live_ > 0) {
-    terminate_at_ = Clock::now() + job_.shared_error_grace;
   } else {
     terminate();
   }
@@ -347,6 +347,8 @@ bool LocalSupervisor::heals(const Ending& ending) {
 void LocalSupervisor::tell_cause() {
   if (!failed_ || is_told_ || is_named_) return;
   is_told_ = true;
+  // That rank's own end, with the same code, did not come in time.
+  if (failed_->told_by && *failed_->told_by < job_.ranks) failed_->rank = *failed_->told_by;
   const auto seen = seen_ranks(/*with_ended=*/true);
   if (const auto apart = watch_.tell_ranks_apart(seen)) {
     failed_->rank = apart->ranks.front();

@@ -75,7 +75,8 @@ TEST(RecordedEnvironments, HostsComeInTheOrderOfNodes) {
        {"srun-node-gap", "srun-arbitrary", "srun-heterogeneous", "sbatch-heterogeneous", "srun-plane"}) {
     for (const auto& rank : all.at(name).at("ranks")) {
       const Placement at = placement_of(rank);
-      EXPECT_EQ(at.hosts.at(static_cast<std::size_t>(at.node_rank)), rank.at("environment").at("SLURMD_NODENAME"))
+      EXPECT_EQ(at.hosts.at(static_cast<std::size_t>(at.node_rank)),
+                rank.at("environment").at("SLURMD_NODENAME").get<std::string>())
           << name;
     }
   }
