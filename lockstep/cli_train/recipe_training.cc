@@ -183,6 +183,7 @@ StepOptions step_of(const Recipe& recipe) {
   step.sync_batchnorm = recipe.flag("trainer.sync_batchnorm");
   step.device.deterministic = recipe.flag("trainer.deterministic");
   step.device.keep_data = parse_toggle(recipe.text("data.on_device"), "data.on_device");
+  step.heal = parse_toggle(recipe.text("trainer.heal"), "trainer.heal");
   step.device.graph = parse_toggle(recipe.text("trainer.graph"), "trainer.graph");
   step.parallel.bucket_mib = recipe.real("trainer.bucket_mb");
   step.parallel.find_unused_parameters = recipe.flag("trainer.find_unused_parameters");

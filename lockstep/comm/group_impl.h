@@ -34,6 +34,7 @@ struct Group::Impl {
   Placement placement;
   RankDevice device{};
   std::chrono::milliseconds timeout{};                  ///< For one collective.
+  bool may_share_device = false;                        ///< JoinOptions::share_device
   c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and if Gloo serves a shared device.
@@ -66,6 +67,10 @@ struct Group::Impl {
   /// `ends_within`, the process prints `reason` and exits with the code of Error(kPeer).
   void end_between_devices(const std::string& reason);
   std::function<void()> leave_process() const;
+
+  /// Ends the communication between devices, if there is any, and waits until the device has done what was left of it.
+  /// Blocks: for `ends_within` at most. Then the process exits as in end_between_devices().
+  void leave_devices();
 
   /// Destroys the process group. Blocks: for some seconds at most. If a thread of Gloo's does not end, a thread of its
   /// own waits for that.

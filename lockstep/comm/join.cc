@@ -88,12 +88,18 @@ Group join(const JoinOptions& options) {
 }
 
 Group join(const Placement& placement, const Environment& env, const JoinOptions& options) {
+  return join_with_device(placement, env, options,
+                          [&] { return chosen_device(device_request(placement, env, options), this_node()); });
+}
+
+Group join_with_device(const Placement& placement, const Environment& env, const JoinOptions& options,
+                       const std::function<RankDevice()>& device) {
   auto impl = std::make_unique<Group::Impl>();
   impl->placement = placement;
+  impl->may_share_device = options.share_device;
+  impl->timeout = options.collective_timeout;
   Page::own().set_rank(placement.rank);
-  const auto choose = [&, &chosen = impl->device] {
-    chosen = chosen_device(device_request(placement, env, options), this_node());
-  };
+  const auto choose = [&, &chosen = impl->device] { chosen = device(); };
   if (placement.world == 1 && !options.connect_single_rank) {
     choose();
     return Group(std::move(impl));

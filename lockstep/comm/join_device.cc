@@ -63,6 +63,14 @@ void Group::Impl::end_between_devices(const std::string& reason) {
                                            ends_within, leave_process());
 }
 
+void Group::Impl::leave_devices() {
+  if (process == nullptr || device.is_cpu()) return;
+  end_between_devices("a rank was lost");
+  const TimeLimit in_time(ends_within, leave_process());
+  device_end.reset();
+  device.backend->synchronize(device.index());
+}
+
 bool Group::shares_device() const { return is_connected() && !device().is_cpu() && !impl_->between_devices; }
 
 // Kernels that wait for a peer stay on the device until their communicator is ended, and freeing device memory would
@@ -88,6 +96,7 @@ std::function<void()> Group::watch() {
   if (!impl_->between_devices) return {};
   return [this, start = Clock::now()] {
     require_sound();
+    if (impl_->rejoin && impl_->rejoin->is_over()) give_up_device("another rank of this run has died");
     if (Clock::now() - start < impl_->timeout) return;
     give_up_device(
         "the device has not done its step for " + fixed(seconds_between(start, Clock::now()), 0) +

@@ -3,10 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/group.h"
+#include "lockstep/comm/join.h"
 
 namespace lockstep {
 
@@ -14,6 +15,12 @@ namespace lockstep {
 ///
 /// Collective: yes. Throws: Error(kEnvironment) on every rank if a device is shared; Error(kPeer) if a rank is lost.
 void connect_devices(Group& group, bool may_share, std::chrono::milliseconds timeout);
+
+/// Connects all ranks as join() does, with a device from `device`. Tests have devices of their own.
+///
+/// Collective: yes. Throws: as join(), and what `device` throws.
+Group join_with_device(const Placement& placement, const Environment& env, const JoinOptions& options,
+                       const std::function<RankDevice()>& device);
 
 /// Returns a key that identifies a device. All processes on this device get the same key, whatever index each has for
 /// it. `machine` identifies the node.

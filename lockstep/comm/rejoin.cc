@@ -15,6 +15,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/comm/gloo/store_adapter.h"
 #include "lockstep/comm/group_impl.h"
+#include "lockstep/comm/join_device.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/watch/page.h"
 #include "lockstep/watch/rank_memory.h"
@@ -54,12 +55,14 @@ Rejoin::~Rejoin() {
 
 void Rejoin::enter(std::uint32_t generation, int rank, const Mesh& mesh) {
   generation_ = generation;
+  is_over_ = false;
   {
     const std::lock_guard lock(mutex_);
     gloo_ = mesh.gloo;
     works_ = mesh.works;
   }
   watch_ = std::make_unique<GenerationWatch>(connections_, generation, std::to_string(rank), [this] {
+    is_over_ = true;
     const std::lock_guard lock(mutex_);
     break_connections("this generation of the run has ended");
   });
@@ -126,6 +129,7 @@ bool Group::is_newcomer() const { return impl_->rejoin && !impl_->process && imp
 
 void Group::leave() {
   if (impl_->rejoin) impl_->rejoin->leave();
+  impl_->leave_devices();
   impl_->drop_process();
   impl_->store.reset();
 }
@@ -145,11 +149,13 @@ void Group::rejoin() {
       impl.store = store;
       impl.process = mesh.group;
       Page::own().restart_collectives();
-      return rejoin.enter(generation, impl.placement.rank, mesh);
+      rejoin.enter(generation, impl.placement.rank, mesh);
+      break;
     } catch (const std::exception& error) {
       if (Clock::now() >= deadline) throw_peer_error("met again", error);
     }
   }
+  connect_devices(*this, impl.may_share_device, impl.timeout);
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,9 @@ class Rejoin {
 
   /// Call it when this rank is connected in a generation. From then on its connections break when the generation ends.
   void enter(std::uint32_t generation, int rank, const Mesh& mesh);
+  /// True once the generation that was entered last has ended. A rank that waits for its device looks here, since the
+  /// device does not notice.
+  bool is_over() const { return is_over_; }
   /// Breaks this rank's connections, so that the others leave too. Call it before the group is destroyed.
   void leave();
 
@@ -49,6 +53,7 @@ class Rejoin {
   std::shared_ptr<StoreConnections> connections_;
   std::string own_address_;
   MeshLimits limits_;
+  std::atomic<bool> is_over_ = false;
   std::uint32_t generation_;  ///< The generation that this rank is in, or was in last.
   std::mutex mutex_;          ///< Guards gloo_ and works_ against the thread of watch_.
   c10::intrusive_ptr<BreakableGloo> gloo_;

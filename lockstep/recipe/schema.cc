@@ -165,8 +165,9 @@ constexpr auto kRows = std::to_array<SettingRow>({
      "longest wait for all ranks to join; the variable LOCKSTEP_MEET_TIMEOUT overrides it", {}, kAside},
     {"trainer.collective_timeout", kDuration, "1800", kSpan, "",
      "timeout of one collective; then the run ends with exit code 7", {}, kAside},
-    {"trainer.heal", kText, "auto", one_of("auto off"), "",
-     "start a rank that dies again, and give it the state of the others from memory; auto: if its ranks compute on CPUs", {}, kAside},
+    {"trainer.heal", kText, "auto", one_of("auto on off"), "",
+     "start a rank that dies again, and give it the state of the others from memory; auto: if its ranks compute on CPUs; on: "
+     "on GPUs too, where the host then waits for the gradients before each update", {}, kAside},
     {"trainer.heal_limit", kInteger, "100", kCountOr0, "times", "most ranks that are started again in one run", {}, kAside},
     {"trainer.heal_window", kDuration, "120", kAtLeast0, "",
      "a rank that dies twice within this time is not started again; 0 for no such limit", {}, kAside},

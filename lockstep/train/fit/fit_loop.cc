@@ -111,7 +111,14 @@ void FitLoop::start() {
   }
   if (options_.guard.sanity_check && !is_newcomer && !is_done()) check_sanity();
   announce();
-  steps_->call_before_averaging([this] { healer_.note_forward(state_.step + 1, digest_); });
+  // The host is ahead of a device. Without the waits it would queue an update behind a sum that may be torn, and would
+  // read from a device that never answers.
+  const bool waits = healer_.is_on() && !device.is_cpu();
+  steps_->call_before_averaging([this, waits] {
+    if (waits) group_.await_device();
+    healer_.note_forward(state_.step + 1, digest_);
+  });
+  if (waits) steps_->call_before_update([this] { group_.await_device(); });
   healer_.begin(state_);
   timer_.restart();
   last_save_ = Clock::now();

@@ -128,6 +128,7 @@ std::string why_not_recorded(const GraphFacts& facts) {
   if (facts.finds_unused) return "trainer.find_unused_parameters looks for them on the host in each step";
   if (facts.keeps_compression) return "trainer.compression powersgd goes another way once it begins";
   if (facts.skips_steps) return "guard.on_nonfinite = skip waits for the gradients of each step";
+  if (facts.awaits_gradients) return "trainer.heal = on waits for the gradients of each step";
   if (!facts.update_is_fused) return "the optimizer is not one of Lockstep's, whose updates need nothing of the host";
   if (facts.moves_momentum) return "the schedule moves the momentum, which a recording holds fast";
   if (facts.has_empty_parts) return "a full batch leaves some ranks without samples";

@@ -75,6 +75,7 @@ struct GraphFacts {
   bool moves_momentum = false;     ///< The schedule does.
   bool has_empty_parts = false;    ///< A rank has no samples in a full batch.
   bool shares_device = false;      ///< Gradients go through the host.
+  bool awaits_gradients = false;   ///< The host does, before each update, so that a lost rank can be replaced.
   bool needs_double_rate = false;  ///< The host hands each update its learning rate, in full precision.
   std::string runtime_reason{};    ///< From why_recordings_are_blind(), unless the user demands recording.
 };

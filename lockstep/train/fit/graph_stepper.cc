@@ -32,6 +32,7 @@ void GraphStepper::plan(const TrainingData& data) {
                    .finds_unused = step.parallel.find_unused_parameters,
                    .keeps_compression = step.parallel.compression.kind == Compression::kPowerSgd,
                    .skips_steps = leaves_out_steps(options_.guard.on_nonfinite),
+                   .awaits_gradients = step.heal == Toggle::kOn && group.can_rejoin(),
                    .update_is_fused = model_.device_update() != nullptr,
                    .moves_momentum = model_.scheduler().moves_momentum(),
                    .has_empty_parts = full_samples_ < group.world(),

@@ -39,8 +39,13 @@ constexpr std::int64_t kNothing = -1;
 
 std::unique_ptr<RankMemory> memory_for(const TrainedModel& model, const StepOptions& options) {
   const auto& group = model.group();
-  const bool is_possible = group.can_rejoin() && group.device().is_cpu() &&
-                           options.parallel.compression.kind != Compression::kPowerSgd && options.replicas <= 1;
+  if (!group.can_rejoin() || options.heal == Toggle::kOff || options.replicas > 1) return nullptr;
+  const bool has_own_errors = options.parallel.compression.kind == Compression::kPowerSgd;
+  if (has_own_errors && options.heal == Toggle::kOn) {
+    throw Error(ErrorKind::kRecipe, "trainer.heal is on, but with trainer.compression powersgd no rank can be replaced",
+                "leave it at auto, or choose another compression");
+  }
+  const bool is_possible = !has_own_errors && (group.device().is_cpu() || options.heal == Toggle::kOn);
   return is_possible ? RankMemory::of_process(Environment::of_process()) : nullptr;
 }
 
@@ -77,7 +82,8 @@ void Healer::note_forward(std::int64_t next_step, const SampleDigest& digest) {
   for (const auto* listener : participants_.listeners()) {
     for (const auto& [name, value] : listener->state()) part.numbers[listener->name() + "." + name] = value;
   }
-  const auto tensors = buffers();
+  auto tensors = buffers();
+  for (auto& each : tensors) each = each.cpu();  // Without a copy if it is there already.
   write_record(part, tensors, memory_->begin(next_step, record_bytes(part, tensors)));
   memory_->commit(next_step);
 }
@@ -152,8 +158,11 @@ TrainingState Healer::share() {
   model_.scheduler().restore(noted_.scheduler);
   keeper_.restore_saved(noted_.saved);
   ++noted_.state.numbers[kHealingsNumber];
+  group.await_device();  // If the sender dies, a device gives no error, and the weights are incomplete.
   is_whole_ = true;
   owes_step_end_ = true;
+  // Nobody leaves before all have the state. Otherwise the one that sent it could die while others still lack a part.
+  group.all_gather(0);
   return noted_.state;
 }
 
@@ -191,8 +200,12 @@ void Healer::take(const std::string& text) {
 void Healer::take_tensors(int root, bool is_new) {
   auto& group = model_.group();
   share_weights(model_.module(), group, root);
+  // On a device the counts of updates are there, and not in the optimizer's state.
+  auto* const update = model_.device_update();
+  if (update != nullptr && !is_new) update->settle();
   if (is_new) model_.optimizer().state().clear();
   share_optimizer(model_.module(), model_.optimizer(), group, root, is_new);
+  if (update != nullptr && is_new) update->forget();
   if (participants_.extensions().empty()) return;
   const auto tensors = share_tensors(keeper_.tensors_of_extensions(), group, root);
   if (!is_new) return;

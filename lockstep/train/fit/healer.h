@@ -20,11 +20,12 @@ namespace lockstep {
 /// Keeps a training going if a rank dies and its parent starts it again. The survivors give the newcomer all state from
 /// their memory, and all ranks repeat the torn step.
 ///
-/// A healer does nothing if no parent starts dead ranks again. It does nothing on a device either, nor with powersgd,
-/// since each rank has errors of its own there, which are as large as the weights.
+/// A healer does nothing if no parent starts dead ranks again, nor with powersgd, since each rank has errors of its own
+/// there, which are as large as the weights. On a device it works only if StepOptions::heal is on. The host must then
+/// wait for each step's averaged gradients before it starts the update.
 class Healer {
  public:
-  /// All must outlive this object.
+  /// All must outlive this object. Throws: Error(kRecipe) if StepOptions::heal is on and the training cannot be healed.
   Healer(TrainedModel& model, LossCounter& losses, SnapshotKeeper& keeper, const Participants& participants,
          const StepOptions& options);
 

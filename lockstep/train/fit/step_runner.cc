@@ -33,6 +33,7 @@ void StepRunner::run(const StepBatches& step, const StepPlace& place) {
       backward(step, i, place);
     }
   }
+  if (before_update_) before_update_();
   const RangeMark mark(backend_, "update");
   Page::own().enter(Phase::kUpdate, place.step);
   model_.update();

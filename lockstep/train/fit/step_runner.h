@@ -27,6 +27,9 @@ class StepRunner {
   /// Sets a function to call in each step between its forward passes and the averaging.
   void call_before_averaging(std::function<void()> call) { before_averaging_ = std::move(call); }
 
+  /// Sets a function to call in each step between the averaging and the update.
+  void call_before_update(std::function<void()> call) { before_update_ = std::move(call); }
+
  private:
   void backward(const StepBatches& step, std::size_t index, const StepPlace& place);
   at::Tensor loss_for_backward(const Batch& batch, std::int64_t index, const StepPlace& place);
@@ -36,6 +39,7 @@ class StepRunner {
   LossCounter& losses_;
   const DeviceBackend& backend_;
   std::function<void()> before_averaging_;
+  std::function<void()> before_update_;
   std::unique_ptr<Replicas> replicas_;  ///< For strategy "dp" alone.
 };
 

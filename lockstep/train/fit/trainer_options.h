@@ -39,6 +39,8 @@ struct StepOptions {
   double clip_value = 0;        ///< Magnitude to clip each element of a gradient to. 0 for no clipping.
   bool sync_batchnorm = false;  ///< Compute BatchNorm's statistics over the samples of all ranks.
   std::int64_t replicas = 1;    ///< Number of copies of the module in threads of a single rank, for strategy "dp".
+  Toggle heal =
+      Toggle::kAuto;  ///< Replace a rank that died, where its parent starts it again. With kAuto only on CPUs.
   DeviceOptions device{};
   DataParallelOptions parallel{};
 };
