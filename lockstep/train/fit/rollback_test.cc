@@ -22,8 +22,8 @@ using testing::state_of;
 
 TrainerOptions rolling_back(const std::filesystem::path& folder, std::int64_t every_steps, std::int64_t epochs) {
   return {.max_epochs = epochs,
-          .guard = {.on_nonfinite = OnNonfinite::kRollback, .sanity_check = false},
-          .snapshot = {.folder = folder, .every_epochs = 0, .every_steps = every_steps}};
+          .snapshot = {.folder = folder, .every_epochs = 0, .every_steps = every_steps},
+          .guard = {.on_nonfinite = OnNonfinite::kRollback, .sanity_check = false}};
 }
 
 TEST(RolledBackStep, TakesTheNewestSnapshotsStateAndGoesOnWithTheSamplesAfterIt) {
