@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what must be the same on a GPU: accuracy, PyTorch's losses, and the weights with other layouts, with a graph and after a
 resume."""
+import contextlib
 import json
 import math
 import os
+import pathlib
+import signal
 import threading
 
 from page import Part, Row
@@ -126,6 +129,55 @@ def ranks(check):
             check.results.found(key, "bit-equal" if same else f"at most {apart:.1e} apart in float64", same or apart <= 1e-9, apart=apart)
         except Failure as error:
             check.gave_up(key, error)
+    try:
+        healed(check)
+    except Failure as error:
+        check.gave_up("ranks healed", error)
+
+
+class KillOfRank:
+    """Kills rank 1 of a run of the check once its metrics have a step, from the beginning of a `with` to its end."""
+
+    def __init__(self, check):
+        self.mark = f"LOCKSTEP_RUNS={check.work / 'runs'}".encode()
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+    def look(self):
+        while not self.ended.wait(0.002):
+            for place in pathlib.Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError, ValueError, StopIteration):
+                    variables = (place / "environ").read_bytes().split(b"\0")
+                    words = (place / "cmdline").read_bytes().decode().split("\0")
+                    if b"RANK=1" not in variables or self.mark not in variables:
+                        continue
+                    metrics = pathlib.Path(words[words.index("--run-dir") + 1]) / "metrics.jsonl"
+                    if '"event":"step"' in metrics.read_text().replace(" ", ""):
+                        os.kill(int(place.name), signal.SIGKILL)
+                        return
+
+
+def healed(check):
+    settings = ["trainer.precision=fp64", "trainer.deterministic=true", "trainer.max_steps=290", "observe.log_every=1",
+                *check.pick(["trainer.share_device=true"], []), "trainer.strategy=ddp"]
+    whole = check.train("digits", *settings, "trainer.heal=off", devices=2)
+    with KillOfRank(check):
+        run = check.train("digits", *settings, "trainer.heal=on", devices=2)
+    healings = run.lines[-1].get("facts", {}).get("healings")
+    if healings != "1":
+        raise Failure(f"the run says {healings} healings, want 1")
+    apart = weights_apart(check, whole, run)
+    same = run.result["weights_digest"] == whole.result["weights_digest"]
+    check.results.found("ranks healed", "rank 1 killed and started again; " +
+                        ("bit-equal" if same else f"at most {apart:.1e} apart in float64"), same or apart <= 1e-9, apart=apart)
 
 
 def graph(check):
@@ -192,7 +244,8 @@ PARTS = [
         for recipe in RECIPES], 100),
     Part("ranks", "The weights of one rank alone, digits", ranks, [
         Row("ranks nccl", "one rank through NCCL", "bit-equal, or ≤ 1e-9 in float64"),
-        Row("ranks gloo", "two ranks on one device through Gloo", "bit-equal, or ≤ 1e-9 in float64")], 45),
+        Row("ranks gloo", "two ranks on one device through Gloo", "bit-equal, or ≤ 1e-9 in float64"),
+        Row("ranks healed", "the same two, one of them killed, trainer.heal=on", "bit-equal, or ≤ 1e-9 in float64")], 60),
     Part("graph", "Graph and eager, MNIST", graph, [Row("graph", "deterministic algorithms", "bit-equal, or losses ≤ 1e-6")], 45),
     Part("scale", "fp16's loss scale", scale, [Row("scale", "beside torch.amp.GradScaler", "equal")], 60),
     Part("resume", "Snapshots", resume, [

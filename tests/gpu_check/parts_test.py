@@ -43,7 +43,7 @@ class Scripted(runs.Check):
         step_s, begin = STEP_S[recipe], 1000.0
         lines = [{"event": "run_started", "step": 20 if resume else 0, "time": begin, "parameters": 25_000_000, "facts": {"device": "cuda:0"}}]
         lines += [{"event": "step", "step": step, "time": begin + 3 + step * step_s, "loss": 1 / step} for step in range(every, last + 1, every)]
-        lines.append({"event": "run_ended", "step": last, "facts": {"graph": self.graph}, "device_peak_bytes": 3 << 30})
+        lines.append({"event": "run_ended", "step": last, "facts": {"graph": self.graph, "healings": str(int(said.get("trainer.heal") == "on"))}, "device_peak_bytes": 3 << 30})
         for step in range(0, last + 1, int(said.get("snapshot.every_steps", last))):
             state = folder / f"snapshots/step-{step:010}/state.json"
             state.parent.mkdir(parents=True)
