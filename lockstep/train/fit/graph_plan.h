@@ -71,11 +71,11 @@ struct GraphFacts {
   bool finds_unused = false;
   bool keeps_compression = false;  ///< powersgd counts its steps on the host.
   bool skips_steps = false;        ///< The host waits for each step's gradients, to leave it out if need be.
+  bool awaits_gradients = false;   ///< The host does, before each update, so that a lost rank can be replaced.
   bool update_is_fused = false;
   bool moves_momentum = false;     ///< The schedule does.
   bool has_empty_parts = false;    ///< A rank has no samples in a full batch.
   bool shares_device = false;      ///< Gradients go through the host.
-  bool awaits_gradients = false;   ///< The host does, before each update, so that a lost rank can be replaced.
   bool needs_double_rate = false;  ///< The host hands each update its learning rate, in full precision.
   std::string runtime_reason{};    ///< From why_recordings_are_blind(), unless the user demands recording.
 };
