@@ -5,7 +5,7 @@ import os
 import sys
 
 from page import Part, Row
-from runs import QUIET, ROOT, Failure, micro
+from runs import QUIET, ROOT, UNVALIDATED, Failure, micro
 
 # How PyTorch runs for comparison: plain, with torch.compile, and with torch.compile and CUDA graphs.
 CNN_MODES, RESNET_MODES, BERT_MODES = ("eager", "compile", "graphs"), ("eager", "compile"), ("eager", "compile")
@@ -228,7 +228,7 @@ def jpegs(check, synthetic_s, batch, side):
     decoded = json.loads(check.command(asked, "decode").splitlines()[-1])["rates"][0]["samples_per_second"]
     shown = ", ".join(f'"{each}"' for each in [*transforms, "normalize(imagenet)"])
     run = check.train("hymenoptera", *resnet_settings(model_of(check), batch, window, count), "trainer.precision=bf16",
-                      "scheduler.name=constant", f"data.path={folder}", f"data.transforms=[{shown}]",
+                      "scheduler.name=constant", UNVALIDATED, f"data.path={folder}", f"data.transforms=[{shown}]",
                       f'data.eval_transforms=["resize({side})", "center_crop({side})", "normalize(imagenet)"]')
     rate, synthetic = batch / run.step_s(skip), batch / synthetic_s
     text = with_graph(f"{rate:.0f} images/s, {rate / synthetic:.2f} of made-up batches'; the cores decode {decoded:.0f}", run)

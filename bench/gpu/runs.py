@@ -24,6 +24,7 @@ BUILD = ROOT / "build" / PRESET
 COMPILES = ("configure", "build")  # Shows the first error of these, which causes a compiler's other errors.
 # Without validation, event files and snapshots except the last, only steps take time.
 QUIET = ("trainer.validate_every=0", "snapshot.every_epochs=0", "observe.tensorboard=false")
+UNVALIDATED = "snapshot.monitor=train_loss"  # A recipe that waits for a metric of the validation needs this without one.
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
 
 
