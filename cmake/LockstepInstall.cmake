@@ -35,6 +35,17 @@ endif()
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${LOCKSTEP_PACKAGE_DIR})
 install(DIRECTORY recipes datasets python/lockstep_host DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 
+# A static Lockstep needs the C libraries again when a project links it. Those from third_party/ may be nowhere else on the machine.
+get_property(prefixes GLOBAL PROPERTY LOCKSTEP_PREFIXES)
+set(LOCKSTEP_THIRD_PARTY)
+foreach(prefix IN LISTS prefixes)
+  cmake_path(GET prefix FILENAME name)
+  set(place ${CMAKE_INSTALL_LIBDIR}/lockstep/third_party/${name})
+  install(DIRECTORY ${prefix}/include DESTINATION ${place})
+  install(DIRECTORY ${prefix}/lib DESTINATION ${place} FILES_MATCHING PATTERN "*.a" PATTERN "*.so*")
+  list(APPEND LOCKSTEP_THIRD_PARTY ${place})
+endforeach()
+
 configure_package_config_file(cmake/lockstepConfig.cmake.in ${CMAKE_BINARY_DIR}/lockstepConfig.cmake
   INSTALL_DESTINATION ${LOCKSTEP_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -5,7 +5,7 @@ import os
 import sys
 
 from page import Part, Row
-from runs import QUIET, ROOT, UNVALIDATED, Failure, micro
+from runs import ROOT, TIMED, UNVALIDATED, Failure, micro
 
 # How PyTorch runs for comparison: plain, with torch.compile, and with torch.compile and CUDA graphs.
 CNN_MODES, RESNET_MODES, BERT_MODES = ("eager", "compile", "graphs"), ("eager", "compile"), ("eager", "compile")
@@ -80,7 +80,7 @@ def not_run(check, keys, theirs):
 
 def cnn_run(check, *settings):
     window, count = check.pick((4000, 12), (5, 6))
-    return check.train("mnist", f"data.path={check.data / 'mnist10k'}", *QUIET, "data.global_batch=64", "data.drop_last=true",
+    return check.train("mnist", f"data.path={check.data / 'mnist10k'}", *TIMED, "data.global_batch=64", "data.drop_last=true",
                        f"trainer.precision={check.pick(*PRECISION)}", f"observe.log_every={window}", f"trainer.max_steps={window * count}",
                        *settings)
 
@@ -132,7 +132,7 @@ def cnn(check):
 
 def resnet_settings(model, batch, window, count):
     return [f"model.name={model}", "optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9", f"data.global_batch={batch}",
-            "data.drop_last=true", *QUIET, f"observe.log_every={window}", f"trainer.max_steps={window * count}"]
+            "data.drop_last=true", *TIMED, f"observe.log_every={window}", f"trainer.max_steps={window * count}"]
 
 
 def images_per_second(batch, step_s):
@@ -243,7 +243,7 @@ def bert(check):
     text = check.work / "text.txt"
     text.write_bytes(b"".join(path.read_bytes() for path in sorted(ROOT.glob("lockstep/**/*.cc"))))
     run = check.train("bert", *shape, "model.dropout=0.1", f"data.path={text}", f"data.window={tokens}", f"data.global_batch={batch}",
-                      "data.drop_last=true", "trainer.precision=bf16", "scheduler.name=constant", "optimizer.lr=0.0001", *QUIET,
+                      "data.drop_last=true", "trainer.precision=bf16", "scheduler.name=constant", "optimizer.lr=0.0001", *TIMED,
                       f"observe.log_every={window}", f"trainer.max_steps={window * count}")
     ours = run.step_s(skip)
     theirs = peers_of(check, "peer_bert.py", BERT_MODES, *bert_shape(check), *peer_counts(check, 10, 5, 10))

@@ -24,6 +24,7 @@ BUILD = ROOT / "build" / PRESET
 COMPILES = ("configure", "build")  # Shows the first error of these, which causes a compiler's other errors.
 # Without validation, event files and snapshots except the last, only steps take time.
 QUIET = ("trainer.validate_every=0", "snapshot.every_epochs=0", "observe.tensorboard=false")
+TIMED = (*QUIET, "trainer.max_epochs=1000000")  # Only trainer.max_steps ends such a run, not the recipe's number of epochs.
 UNVALIDATED = "snapshot.monitor=train_loss"  # A recipe that waits for a metric of the validation needs this without one.
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
 
@@ -68,6 +69,8 @@ class Run:
     def windows(self, skip):
         """Returns the seconds of a step between each logged loss and the next, after the first `skip` losses."""
         kept = self.steps[skip:]
+        if len(kept) < 2:
+            raise Failure(f"{len(self.steps)} losses were logged in {self.result['steps']} steps, want {skip + 2} or more")
         return [(after["time"] - before["time"]) / (after["step"] - before["step"]) for before, after in zip(kept, kept[1:])]
 
     def step_s(self, skip):

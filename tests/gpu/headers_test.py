@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folders of CUDA's headers the build takes, beside a PyTorch and toolkits that are made up.
 
-Usage: headers_test.py CMAKE COMPILER SOURCE
+Usage: headers_test.py CMAKE GENERATOR COMPILER SOURCE
 """
 import os
 import pathlib
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-CMAKE, COMPILER, SOURCE = sys.argv[1:4]
+CMAKE, GENERATOR, COMPILER, SOURCE = sys.argv[1:5]
 VERSION = 99  # So that no toolkit of this machine is taken.
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(headers LANGUAGES CXX)
@@ -55,7 +55,7 @@ class Headers(unittest.TestCase):
         project = self.folder / "project"
         write(project, {"CMakeLists.txt": PROJECT.format(torch=self.torch, source=SOURCE)})
         env = {name: value for name, value in os.environ.items() if name not in ("CUDA_HOME", "CUDA_PATH")}
-        done = subprocess.run([CMAKE, "-S", project, "-B", self.folder / "build", f"-DCMAKE_CXX_COMPILER={COMPILER}"], text=True,
+        done = subprocess.run([CMAKE, "-G", GENERATOR, "-S", project, "-B", self.folder / "build", f"-DCMAKE_CXX_COMPILER={COMPILER}"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env | variables, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -16,7 +18,9 @@ class TemporaryFolder {
  public:
   explicit TemporaryFolder(std::string name = ::testing::TempDir()) {
     name += "lockstep test-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw Error(ErrorKind::kEnvironment, "cannot make a folder such as " + name + ": " + std::strerror(errno));
+    }
     path_ = name;
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
