@@ -23,6 +23,7 @@ class Row:
     is_speed: bool = False  # True also if a rehearsal cannot tell for another reason.
     state: str = WRITTEN
     found: str = ""
+    by: str = ""  # The commit and the number of cores that it was found with.
     holds: bool | None = None  # True if the result is the wanted one; None if nothing was found or nothing is wanted.
     numbers: dict = dataclasses.field(default_factory=dict)
 
@@ -52,6 +53,7 @@ class Results:
         if row.is_speed and not self.facts["is_gpu"]:
             holds = None
         row.found, row.holds, row.numbers = text, holds, numbers
+        row.by = f"{self.facts['commit']}, {self.facts['cores']} cores"
         mark = "" if holds is None else " (holds)" if holds else " (DOES NOT HOLD)"
         print(f"  {row.what}: {text}{mark}", flush=True)
         self.write()
@@ -71,7 +73,7 @@ class Results:
         """Drops what an earlier call found in this part."""
         for row in part.rows:
             row.state = WRITTEN if row.state == WRITTEN else COMPILED
-            row.found, row.holds, row.numbers = "", None, {}
+            row.found, row.holds, row.numbers, row.by = "", None, {}, ""
 
     def were_compiled(self):
         for row in self.rows.values():
@@ -80,13 +82,14 @@ class Results:
         self.write()
 
     def take_over(self):
-        """Takes over what an earlier call on the same device found, so that a check can be split into several calls."""
+        """Takes over what an earlier call on a device of the same name found, so that a check can be split into several calls. Each row
+        names the commit of its call."""
         earlier = self._read()
-        if not earlier or any(earlier["facts"].get(name) != self.facts.get(name) for name in ("is_gpu", "device", "commit")):
+        if not earlier or any(earlier["facts"].get(name) != self.facts.get(name) for name in ("is_gpu", "device")):
             return
         for entry in earlier["rows"]:
             if entry["key"] in self.rows:
-                self.rows[entry["key"]].__dict__.update({name: entry[name] for name in ("state", "found", "holds", "numbers")})
+                self.rows[entry["key"]].__dict__.update({name: entry[name] for name in ("state", "found", "holds", "numbers", "by")})
 
     def _read(self):
         try:
@@ -96,7 +99,8 @@ class Results:
 
     def write(self):
         rows = [{"part": part.name, **dataclasses.asdict(row)} for part in self.parts for row in part.rows]
-        text, page = json.dumps({"schema": 1, "facts": self.facts, "rows": rows}, indent=1) + "\n", "\n".join(self._page()) + "\n"
+        facts = {name: value for name, value in self.facts.items() if name != "torch_folder"}  # A path of that machine alone.
+        text, page = json.dumps({"schema": 1, "facts": facts, "rows": rows}, indent=1) + "\n", "\n".join(self._page()) + "\n"
         for path in [self.path, *([self.also / self.path.name] if self.also else [])]:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path.with_suffix(".json"), text)
@@ -106,7 +110,8 @@ class Results:
         facts = self.facts
         yield "# On a GPU"
         yield ""
-        yield f"Written by `tools/gpu-check` on {datetime.date.today()}, Lockstep {facts['version']}, commit {facts['commit']}."
+        yield (f"Written by `tools/gpu-check` on {datetime.date.today()}, Lockstep {facts['version']}, commit {facts['commit']}. The last "
+               "column has the commit and the cores that a row was found with.")
         yield ""
         if facts["is_gpu"]:
             yield (f"{facts['device']}, {facts['memory_gib']:.0f} GiB, compute capability {facts['capability']}, driver {facts['driver']}; "
@@ -121,10 +126,10 @@ class Results:
                "scripts of `bench/gpu`: PyTorch with fused optimizers, channels_last and autocast where the row has it, and "
                "its batches on the device before the clock starts. Steps are medians over windows, each ended by reading the loss.")
         for part in self.parts:
-            yield from ["", f"## {part.title}", "", "| what | state | found | wanted | holds |", "|---|---|---|---|---|"]
+            yield from ["", f"## {part.title}", "", "| what | state | found | wanted | holds | by |", "|---|---|---|---|---|---|"]
             for row in part.rows:
                 holds = "" if row.holds is None else "yes" if row.holds else "**no**"
-                yield "| " + " | ".join(cell(each) for each in (row.what, row.state, row.found, row.wanted, holds)) + " |"
+                yield "| " + " | ".join(cell(each) for each in (row.what, row.state, row.found, row.wanted, holds, row.by)) + " |"
         yield from self._times()
 
     def _times(self):
