@@ -71,6 +71,9 @@ std::string run_id_of(const std::filesystem::path& snapshots) {
 std::string ensure_run_id(const std::filesystem::path& snapshots) {
   auto id = run_id_of(snapshots);
   if (!id.empty()) return id;
+  // A file that cannot be read may hold another id than the one that would replace it.
+  const auto place = snapshots / kRunIdName;
+  if (std::error_code ignored; std::filesystem::exists(place, ignored)) text_of_file(place);
   id = newest_named_run(snapshots);
   if (id.empty()) id = new_run_id();
   write_run_id(snapshots, id);

@@ -12,6 +12,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/format/snapshot/run_id.h"
 #include "lockstep/format/snapshot/snapshot_writer.h"
+#include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -239,6 +240,22 @@ TEST_F(SnapshotFolder, KeepsItsRunsIdAlsoIfTheFileThatNamesItIsLost) {
     write(5);
     EXPECT_EQ(run_id_of(snapshots()), run);
   }
+}
+
+// The fault: a file that could not be read was replaced by one with another id, and every snapshot belonged to no run.
+TEST_F(SnapshotFolder, KeepsARunsIdThatCannotBeRead) {
+  write(4);
+  const auto place = snapshots() / "run-id";
+  const auto run = run_id_of(snapshots());
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(snapshots().c_str(), 0777), 0);
+  ASSERT_EQ(::chmod(place.c_str(), 0), 0);
+  {
+    const testing::AsNobody nobody;
+    EXPECT_HAS(message_of(ErrorKind::kIo, [&] { ensure_run_id(snapshots()); }), place.string());
+  }
+  ASSERT_EQ(::chmod(place.c_str(), 0600), 0);
+  EXPECT_EQ(run_id_of(snapshots()), run);
 }
 
 TEST_F(SnapshotFolder, ReadsWhatOlderVersionsAndPythonWrote) {
