@@ -119,7 +119,7 @@ void run(int pairs, std::int64_t steps) {
 
 int main(int argc, char** argv) {
   try {
-    run(argc > 1 ? std::stoi(argv[1]) : 200, argc > 2 ? std::stoll(argv[2]) : 1000);
+    run(argc > 1 ? std::stoi(argv[1]) : 1000, argc > 2 ? std::stoll(argv[2]) : 100);
     return 0;
   } catch (const lockstep::Error& error) {
     std::cerr << "error: " << error.what() << "\n";
