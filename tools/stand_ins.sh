@@ -11,12 +11,16 @@ stand_in() {
   work=$(mktemp -d)
   awk -v name="$2" -v stem="${stem,,}" -v versions="$work/versions" '
     NF < 2 { next }
-    { split($2 "@" name, part, "@") }
-    ((/@/ && part[2] == name) || index(tolower(part[1]), stem) == 1) && !seen[$2]++ {
-      print "int " part[1] "(void) { return 1; }"
-      of[part[2]] = of[part[2]] part[1] "; "
+    { split($2, part, "@") }
+    (part[2] == name) || (index(tolower(part[1]), stem) == 1 && !(part[1] in version_of)) {
+      # One library names a symbol with its version, and another without.
+      version_of[part[1]] = part[2] ? part[2] : name
     }
     END {
+      for (symbol in version_of) {
+        print "int " symbol "(void) { return 1; }"
+        of[version_of[symbol]] = of[version_of[symbol]] symbol "; "
+      }
       if (!(name in of)) of[name] = "lockstep_stand_in; "
       for (version in of) print version " { global: " of[version] "};" >versions
     }' <<<"$3" >"$work/functions.c"
