@@ -84,8 +84,7 @@ ProcessResult run_process(const std::vector<std::string>& command, const Environ
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
-  std::vector<std::string> variables;
-  for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
+  const auto variables = exec_variables(env.all());
   pid_t child = -1;
   const int failure = ::posix_spawn(&child, program->c_str(), &actions, nullptr, exec_pointers(command).data(),
                                     exec_pointers(variables).data());

@@ -56,6 +56,12 @@ std::vector<char*> exec_pointers(const std::vector<std::string>& words) {
   return out;
 }
 
+std::vector<std::string> exec_variables(const Environment::Map& variables) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : variables) words.push_back(name + "=" + value);
+  return words;
+}
+
 int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 Error process_error(const std::string& what) {
@@ -64,8 +70,7 @@ Error process_error(const std::string& what) {
 }
 
 void become(const std::string& program, const std::vector<std::string>& command, const Environment& env) {
-  std::vector<std::string> variables;
-  for (const auto& [name, value] : env.all()) variables.push_back(name + "=" + value);
+  const auto variables = exec_variables(env.all());
   const auto envp = exec_pointers(variables);
   auto argv = exec_pointers(command);
   ::execve(program.c_str(), argv.data(), envp.data());

@@ -23,6 +23,9 @@ std::string found_program(const std::string& name, const Environment& env);
 /// pointers.
 std::vector<char*> exec_pointers(const std::vector<std::string>& words);
 
+/// Returns the variables as words "NAME=value", for exec and posix_spawn.
+std::vector<std::string> exec_variables(const Environment::Map& variables);
+
 /// Converts waitpid's status to a shell's, which is the exit code, or 128 + n if signal n ended the process.
 int shell_status(int status);
 

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/local/launcher.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
-#include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -23,102 +17,23 @@
 #include "lockstep/launch/socket.h"
 #include "lockstep/launch/topology.h"
 #include "lockstep/store/client.h"
+#include "tests/support/local_launch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
 
+using testing::is_alive;
+using testing::Launch;
 using testing::message_of;
+using testing::pids;
+using testing::script;
 using testing::TemporaryFolder;
-
-LocalJob script(const std::string& text, int ranks) {
-  LocalJob job;
-  job.command = {"sh", "-c", text};
-  job.ranks = ranks;
-  return job;
-}
 
 /// 'R', 'S', 'Z' and so on, as proc(5) has it.
 char state_of(pid_t pid) {
   const std::string text = text_of_file("/proc/" + std::to_string(pid) + "/stat");
   return text.at(text.rfind(')') + 2);
-}
-
-bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0; }
-
-/// The launcher in a process of its own, as the command line has it, with what it writes at hand.
-class Launch {
- public:
-  explicit Launch(const LocalJob& job) {
-    int ends[2];
-    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    std::fflush(nullptr);  // What is not written yet, the child would write too.
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::close(ends[0]);
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::dup2(ends[1], STDERR_FILENO);
-      ::_exit(run_local(job, Environment::of_process(), Log(2)));
-    }
-    ::close(ends[1]);
-    output_ = FileDescriptor(ends[0]);
-  }
-
-  ~Launch() {
-    if (is_reaped_) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Launch(const Launch&) = delete;
-  Launch& operator=(const Launch&) = delete;
-
-  pid_t pid() const { return pid_; }
-
-  /// All that it has written once `count` lines are there, or it has ended.
-  std::string lines(std::ptrdiff_t count) {
-    char buffer[4096];
-    ssize_t got = 0;
-    while (ends_ < count && (got = ::read(output_.get(), buffer, sizeof buffer)) > 0) {
-      text_.append(buffer, static_cast<std::size_t>(got));
-      ends_ += std::count(buffer, buffer + got, '\n');
-    }
-    return text_;
-  }
-  /// Returns once the launcher's output is full. The test does not read the output meanwhile.
-  void wait_until_full() const {
-    int waiting = 0;
-    while (::ioctl(output_.get(), FIONREAD, &waiting) == 0 && waiting < 60'000) ::poll(nullptr, 0, 1);
-  }
-  std::string all_lines() { return lines(PTRDIFF_MAX); }
-
-  int exit_code() {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    is_reaped_ = true;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  pid_t pid_ = -1;
-  bool is_reaped_ = false;
-  FileDescriptor output_;
-  std::string text_;
-  std::ptrdiff_t ends_ = 0;  ///< Of lines in text_.
-};
-
-/// Opens a named pipe, which waits for its reader, and writes a line to it.
-void write_whole_line(const std::string& gate) {
-  const FileDescriptor pipe(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
-  EXPECT_EQ(::write(pipe.get(), "\n", 1), 1);
-}
-
-/// The numbers in `text`, one a line.
-std::vector<pid_t> pids(const std::string& text) {
-  std::vector<pid_t> found;
-  for (const auto& line : split(text, '\n')) {
-    if (const auto pid = parsed_int<pid_t>(line)) found.push_back(*pid);
-  }
-  return found;
 }
 
 TEST(LocalLauncher, EachRankIsToldItsPlaceAndOneMeetingPoint) {
@@ -332,69 +247,6 @@ TEST(LocalLauncher, GrandchildrenEndWithTheirRank) {
   EXPECT_EQ(launch.exit_code(), 0);
   ASSERT_EQ(all.size(), 6U);
   for (const pid_t pid : all) EXPECT_FALSE(is_alive(pid));
-}
-
-TEST(LocalLauncher, AFloodOfOutputComesThroughWhole) {
-  Launch launch(script("seq 1 200000", 2));
-  const auto lines = split(trimmed(launch.all_lines()), '\n');
-  EXPECT_EQ(launch.exit_code(), 0);
-  long sum = 0;
-  for (const auto& line : lines) {
-    const auto number = parsed_int<long>(line);
-    EXPECT_TRUE(number) << line;
-    sum += number.value_or(0);
-  }
-  EXPECT_EQ(lines.size(), 400'000U);
-  EXPECT_EQ(sum, 2 * 200'000L * 200'001L / 2);
-}
-
-TEST(LocalLauncher, AFloodThatNobodyReadsHoldsUpNoSupervision) {
-  const TemporaryFolder folder;
-  const std::string gate = (folder.path() / "gate").string();
-  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
-  Launch launch(script("echo $$ >&2; if [ $RANK = 1 ]; then read x < '" + gate + "'; exit 5; fi; exec yes", 2));
-  // The flood may come between the two numbers, thousands of lines of it.
-  std::ptrdiff_t count = 2;
-  while (pids(launch.lines(count)).size() < 2) count *= 2;
-  const auto all = pids(launch.lines(count));
-  launch.wait_until_full();
-  write_whole_line(gate);
-  for (const pid_t pid : all) {
-    while (is_alive(pid)) ::poll(nullptr, 0, 5);
-  }
-  launch.all_lines();
-  EXPECT_EQ(launch.exit_code(), 5);
-}
-
-TEST(LocalLauncher, ARankThatClosesItsOutputIsStillWaitedFor) {
-  const TemporaryFolder folder;
-  const std::string closed = (folder.path() / "closed").string();
-  const std::string gate = (folder.path() / "gate").string();
-  ASSERT_EQ(::mkfifo(closed.c_str(), 0600), 0);
-  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
-  Launch launch(script("exec >&- 2>&-; read x < '" + closed + "'; read x < '" + gate + "'; exit 6", 1));
-  write_whole_line(closed);
-  EXPECT_EQ(::waitpid(launch.pid(), nullptr, WNOHANG), 0);
-  write_whole_line(gate);
-  launch.all_lines();
-  EXPECT_EQ(launch.exit_code(), 6);
-}
-
-TEST(LocalLauncher, ALastLineWithoutItsEndIsWhole) {
-  Launch launch(script("printf 'no end'", 1));
-  EXPECT_EQ(launch.all_lines(), "no end\n");
-  EXPECT_EQ(launch.exit_code(), 0);
-}
-
-TEST(LocalLauncher, StandardErrorGoesToALogOfEachRankToo) {
-  const TemporaryFolder folder;
-  LocalJob job = script("echo data; echo progress of $RANK >&2", 2);
-  job.log_folder = folder.path() / "logs";
-  Launch launch(job);
-  launch.all_lines();
-  EXPECT_EQ(launch.exit_code(), 0);
-  EXPECT_EQ(text_of_file(job.log_folder / "rank-0000.log"), "progress of 0\n");
-  EXPECT_EQ(text_of_file(job.log_folder / "rank-0001.log"), "progress of 1\n");
 }
 
 TEST(LocalLauncher, ArgumentsReachTheProgramUntouched) {

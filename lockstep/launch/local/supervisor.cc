@@ -171,9 +171,7 @@ std::vector<std::string> LocalSupervisor::variables_of(int rank) const {
   if (slot.memory) all[kRankMemoryVariable] = slot.memory->give();
   if (slot.generation > 0) all[kGenerationVariable] = std::to_string(slot.generation);
   if (rank == 0 && store_) all["LOCKSTEP_STORE_FD"] = std::to_string(store_.get());
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : all) entries.push_back(name + "=" + value);
-  return entries;
+  return exec_variables(all);
 }
 
 int LocalSupervisor::milliseconds_to_wait() const {

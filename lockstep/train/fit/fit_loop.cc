@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/network.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/memory_shortage.h"
 #include "lockstep/train/fit/run_events.h"
@@ -20,7 +19,6 @@ namespace {
 // extensions had been told of the epoch's end, but the epoch was not closed yet.
 constexpr const char* kEpochWasHeard = "extensions.heard_epoch";
 constexpr const char* kSeconds = "run.seconds";
-
 constexpr const char* kSnapshotMonitor = "snapshot.monitor";
 
 }  // namespace
@@ -226,13 +224,8 @@ StepSignals FitLoop::signals() {
 }
 
 void FitLoop::end_step(std::int64_t samples) {
-  StepEnded event;
-  event.step = state_.step;
-  event.epoch = state_.epoch;
-  event.step_in_epoch = data_.steps_for(state_.place);
-  event.samples = samples;
+  auto event = step_ended(state_, samples, data_, model_);
   event.seconds = timer_.end_step();
-  event.learning_rate = model_.optimizer().param_groups()[0].options().get_lr();
   if (options_.log_every > 0 && state_.step % options_.log_every == 0) {
     event.loss = losses_.take_logged_mean(state_.step);
   }

@@ -40,6 +40,14 @@ RunStarted run_started(const TrainerOptions& options, const TrainingData& data, 
   return event;
 }
 
+StepEnded step_ended(const TrainingState& state, std::int64_t samples, const TrainingData& data, TrainedModel& model) {
+  return {.step = state.step,
+          .epoch = state.epoch,
+          .step_in_epoch = data.steps_for(state.place),
+          .samples = samples,
+          .learning_rate = model.optimizer().param_groups()[0].options().get_lr()};
+}
+
 RunEnded run_ended(const FitResult& result, const TrainingState& state) {
   return {.step = state.step,
           .epochs = state.epoch,

@@ -25,6 +25,9 @@ bool wants_requeue(const std::string& stopped_by);
 /// Returns the event of a training that starts, without its first step and epoch.
 RunStarted run_started(const TrainerOptions& options, const TrainingData& data, const TrainedModel& model);
 
+/// Returns the event of the step that brought the training to `state`, without its time and loss.
+StepEnded step_ended(const TrainingState& state, std::int64_t samples, const TrainingData& data, TrainedModel& model);
+
 /// Returns the event of a training that has ended, without the device's memory.
 RunEnded run_ended(const FitResult& result, const TrainingState& state);
 
