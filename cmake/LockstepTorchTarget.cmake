@@ -19,6 +19,9 @@ endfunction()
 # folders. The loader tries each folder with every variant of the processor, which is some 35 file-system calls a folder
 # and rank. A program that links these files itself finds them earlier, through its own short path. That includes
 # glibc's small libraries.
+#
+# libstdc++ is one of them, because some compilers link a static copy where nobody names the shared one. A program with
+# that copy beside LibTorch's shared one ends with "free(): invalid pointer".
 function(lockstep_torch_needs torch out)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${torch}/lib/libtorch_cpu.so OUTPUT_VARIABLE dump ERROR_QUIET)
   string(REGEX MATCH "R(UN)?PATH +([^\n]+)" path "${dump}")
@@ -30,9 +33,14 @@ function(lockstep_torch_needs torch out)
   set(files)
   foreach(name IN LISTS names)
     unset(file)
-    if(name MATCHES "^lib(dl|pthread|rt)[.]")
+    if(name MATCHES "^lib(dl|pthread|rt|stdc[+][+])[.]")
       execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name}
         OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
+      # A compiler that was built without shared libraries knows none. Then this finds the system's.
+      if(NOT IS_ABSOLUTE "${file}")
+        unset(file)
+        find_library(file ${name} NO_CACHE)
+      endif()
     else()
       find_file(file ${name} PATHS ${folders} NO_DEFAULT_PATH NO_CACHE)
     endif()
