@@ -64,7 +64,7 @@ TEST(ModelFailure, InValidationSaysSo) {
   auto group = one_rank();
   MadeUpData data(10);
   Net net;
-  const auto text = message_of(ErrorKind::kRecipe, [&] { Trainer({}).fit(net, data, group); });
+  const auto text = message_of(ErrorKind::kRecipe, [&] { Trainer().fit(net, data, group); });
   EXPECT_HAS(text, "the model failed in validation, with an input of [");
   EXPECT_HAS(text, "shapes cannot be multiplied");
 }
