@@ -12,16 +12,19 @@ FINDINGS = 28
 SOURCES = ("lockstep", "tests")
 
 
-def gtest_names():
+def dotted_names():
+    """Tests of GoogleTest, and those of CMake's files whose names have a dot too, such as `Install.HasPublicHeadersAlone`."""
     found = set()
+    for path in (ROOT / "tests").rglob("CMakeLists.txt"):
+        found.update(re.findall(r"add_test\(NAME (\w+\.\w+)", path.read_text()))
     for folder in SOURCES:
         for path in (ROOT / folder).rglob("*.cc"):
             found |= {".".join(each) for each in re.findall(r"TEST(?:_F|_P)?\((\w+), *(\w+)\)", path.read_text(errors="replace"))}
     return found
 
 
-def ctest_names():
-    """Those whose names stand in CMake's files, or whose scripts lie in the folder that they are named after."""
+def script_names():
+    """Those whose scripts lie in the folder that they are named after."""
     found = set()
     for path in (ROOT / "tests").rglob("*_test.py"):
         found.add(f"{path.parent.name}/{path.stem.removesuffix('_test')}")
@@ -52,7 +55,7 @@ class Findings(unittest.TestCase):
         # A test of C++ has a dot and a capital behind it, a script's a folder of tests/ before it.
         named = set(re.findall(r"`((?:\w+/)?\w+\.[A-Z]\w+\*?|\w+/\w+\.\*|…[A-Z]\w+|(?:gpu_build|gpu_check|ranks|python_models)/\w+)`", self.text))
         self.assertGreater(len(named), 20)
-        tests, scripts = gtest_names(), ctest_names()
+        tests, scripts = dotted_names(), script_names()
         self.assertEqual([name for name in sorted(named) if not is_there(name, tests, scripts)], [])
 
 
