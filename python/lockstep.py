@@ -38,6 +38,7 @@ import datetime
 import errno
 import faulthandler
 import fcntl
+import hashlib
 import json
 import math
 import mmap
@@ -54,6 +55,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 import zlib
 
 __all__ = ["Error", "HuggingFace", "Lightning", "Run", "Sampler", "load", "log", "phase", "read", "save", "should_stop", "start"]
@@ -999,17 +1001,20 @@ class _StopSignals:
     def _note_in_child(self, number):
         if self._is_worker and self._is_closing[0] == 0:
             return
+        if self._is_worker and number == signal.SIGTERM:
+            os._exit(0)  # As PyTorch's own handler does: it prints an error for a worker that a signal has killed.
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
     def keep_workers(self, loader):
         """Makes a loader's workers install `_note` after PyTorch has installed its own handlers, which would end them."""
-        if getattr(loader, "num_workers", 0) > 0 and not isinstance(loader.worker_init_fn, _WorkerStart):
-            loader.worker_init_fn = _WorkerStart(loader.worker_init_fn, self)
+        for each in _parts(loader):
+            if _has_workers(each) and not isinstance(each.worker_init_fn, _WorkerStart):
+                each.worker_init_fn = _WorkerStart(each.worker_init_fn, self)
 
     def begun(self, loader):
         """Returns iter(loader). New workers block signals until they have installed `_note`."""
-        if getattr(loader, "num_workers", 0) < 1 or not self._before:
+        if not _has_workers(loader) or not self._before:
             return iter(loader)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
@@ -1340,33 +1345,132 @@ class Sampler:
             place += self.samples(place)
 
 
-class _SeededSamples:
-    """A data set in a loader's worker. Its random choices for a sample follow from seed, epoch and sample, whichever worker reads it.
+class _WorkerSamples:
+    """A data set in a loader's worker, which the user's code may ask for attributes."""
 
-    So a run that resumes in the middle of an epoch makes the same choices, although other workers read the rest of its batches.
-    """
-
-    def __init__(self, data, seed, epoch):
-        self.__dict__.update(_data=data, _seed=seed, _epoch=epoch)
+    def __init__(self, data, **own):
+        self.__dict__.update(_data=data, **own)
 
     def __len__(self):
         return len(self._data)
 
-    def __getitem__(self, number):
-        mixed = _mixed(_mixed(self._seed, self._epoch), number)
-        random.seed(mixed)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(mixed & 0xFFFFFFFF)
-        _torch().default_generator.manual_seed(mixed & (2**63 - 1))
-        return self._data[number]
-
-    def __getattr__(self, name):  # The user's code may ask its worker's data set for attributes.
+    def __getattr__(self, name):
         if name.startswith("__") or name == "_data":
             raise AttributeError(name)
         return getattr(self._data, name)
 
     def __setattr__(self, name, value):
         setattr(self._data, name, value)
+
+    @staticmethod
+    def _seed_all(seed):
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed & 0xFFFFFFFF)
+        _torch().default_generator.manual_seed(seed & (2**63 - 1))
+
+
+class _SeededSamples(_WorkerSamples):
+    """The random choices for a sample follow from seed, epoch and sample, whichever worker reads it.
+
+    So a run that resumes in the middle of an epoch makes the same choices, although other workers read the rest of its batches.
+    """
+
+    def __getitem__(self, number):
+        self._seed_all(_mixed(_mixed(self._seed, int(self._epoch)), number))
+        return self._data[number]
+
+
+class _ReseededSamples(_WorkerSamples):
+    """A persistent worker is seeded again at its first sample of a pass. `_now` is shared memory with the pass's number and seed."""
+
+    def _begin(self):
+        number, seed = self._now.tolist()
+        if number != self._seen:
+            self.__dict__["_seen"] = number
+            self._seed_all(_mixed(seed, _torch().utils.data.get_worker_info().id))
+
+    def __getitem__(self, number):
+        self._begin()
+        return self._data[number]
+
+    def __iter__(self):
+        self._begin()
+        return iter(self._data)
+
+    def __getattr__(self, name):
+        if name != "__getitems__":
+            return super().__getattr__(name)
+        read = self._data.__getitems__  # Only some data sets have it.
+
+        def samples(numbers):
+            self._begin()
+            return read(numbers)
+        return samples
+
+
+class _PersistentWorkers:
+    """The loaders with `persistent_workers=True`. PyTorch seeds their workers once, when the first pass starts them.
+
+    PyTorch draws that seed from the generator that also gives the order of samples. So a pass has another order if workers start
+    in it. A resumed run therefore starts the workers before it sets the random states, unless that pass had started them too.
+    From a loader's second pass on, workers are seeded again at each pass, because nobody can save their random states.
+    """
+
+    def __init__(self):
+        self._passes = {}  # By number of the pass: whether its loader had workers, and whether it will have them in the next epoch.
+        self._expected = {}  # What a snapshot says of passes that this process has not begun.
+        self._shared = weakref.WeakKeyDictionary()  # By loader: the memory that its workers share with this process.
+
+    def packed(self):
+        return [[number, had, will] for number, (had, will) in self._passes.items()]
+
+    def restore(self, passes, middle):
+        """`middle` is the number of the pass in whose middle the snapshot was written, or None."""
+        self._passes = {number: (had, will) for number, had, will in passes}
+        self._expected = {number: (had if number == middle else will, will) for number, had, will in passes}
+
+    def open_pass(self, number, loader):
+        """Returns True if the loader's workers have to start now, before random states are set."""
+        if not getattr(loader, "persistent_workers", False):
+            return False
+        has = getattr(loader, "_iterator", None) is not None
+        expected, will = self._expected.pop(number, (False, number not in self._passes))
+        had = has or expected
+        self._passes[number] = (had, had or will)
+        return expected and not has
+
+    def samples(self, loader, sampler, epoch, states):
+        """Returns the data set that the loader's workers get. `states` are the random states of the pass's start."""
+        torch, data = _torch(), loader.dataset
+        if not loader.persistent_workers:
+            return _SeededSamples(data, _seed=sampler.seed, _epoch=epoch) if sampler else data
+        if isinstance(data, getattr(torch.utils.data, "IterDataPipe", ())):
+            return data  # PyTorch seeds it by its type.
+        if loader not in self._shared:
+            self._shared[loader] = torch.zeros(2, dtype=torch.int64).share_memory_()
+        now = self._shared[loader]
+        if sampler:
+            now[0] = epoch
+            return _SeededSamples(data, _seed=sampler.seed, _epoch=now[0])
+        if loader._iterator is not None:
+            self._drain(loader._iterator)
+            # PyTorch's generators only, because a program that seeds them must get the same choices each time.
+            digest = hashlib.blake2b(json.dumps([states["torch"], states["loader"]]).encode(), digest_size=8).digest()
+            now[0], now[1] = now[0] + 1, int.from_bytes(digest, "little") >> 1
+        return _ReseededSamples(data, _now=now, _seen=0)
+
+    @staticmethod
+    def _drain(batches):
+        """Waits until workers have read what was ordered for an earlier pass, so that no sample of it takes the new pass's seed."""
+        batches._sampler_iter = iter(())
+        for _ in range(batches._tasks_outstanding):
+            try:
+                next(batches)
+            except StopIteration:
+                return
+            except Exception:  # Nobody wants these batches. A worker that is dead is reported by the next pass.
+                pass
 
 
 # ---- ranks ----
@@ -1508,7 +1612,7 @@ def _random_states(loader=None):
     return states
 
 
-def _set_random_states(states, loader=None):
+def _set_random_states(states):
     torch = _torch()
     version, numbers, gauss = states["python"]
     numbers = base64.b64decode(numbers)
@@ -1520,28 +1624,41 @@ def _set_random_states(states, loader=None):
         numpy.random.set_state((name, numpy.frombuffer(base64.b64decode(keys), dtype="<u4").astype("u4"), place, has_gauss, cached))
     if "cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state(_decoded(states["cuda"]))
-    for generator, state in zip(_generators(loader), states.get("loader", ())):
+
+
+def _set_generators(states, loader):
+    """Sets the generators that a loader draws from."""
+    if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
+        next(iter(loader.batch_sampler), None)  # Some samplers create their generator at their first use.
+    for generator, state in zip(_generators(loader), states["loader"]):
         generator.set_state(_decoded(state))
 
 
 def _restore_random(states, loader):
     """Sets the random states of a snapshot, if the snapshot has any."""
-    if not states:
-        return
-    if len(_generators(loader)) < len(states["loader"]) and getattr(loader, "batch_sampler", None) is not None:
-        next(iter(loader.batch_sampler), None)  # Some samplers create their generator at their first use.
-    _set_random_states(states, loader)
+    if states:
+        _set_generators(states, loader)
+        _set_random_states(states)
 
 
 def _parts(loader):
-    """Returns a loader and the samplers and loaders within it. Accelerate wraps both."""
+    """Returns a loader and the samplers and loaders within it. Accelerate wraps both; tqdm and timm wrap a loader."""
     found = [loader]
     for owner in found:
-        for name in ("base_dataloader", "batch_sampler", "sampler"):
+        for name in ("base_dataloader", "iterable", "loader", "batch_sampler", "sampler"):
             part = getattr(owner, name, None)
             if part is not None and not any(part is each for each in found):
                 found.append(part)
     return found
+
+
+def _has_workers(loader):
+    return getattr(loader, "num_workers", 0) > 0 and hasattr(loader, "worker_init_fn")
+
+
+def _loader_with_workers(loader):
+    """Returns the loader within `loader` that starts workers, or None."""
+    return next((each for each in reversed(_parts(loader)) if _has_workers(each)), None)
 
 
 def _generators(loader):
@@ -1561,13 +1678,16 @@ def _set_epoch(loader, epoch):
 
 
 def _sampler_of(loader):
-    for owner in _parts(loader):
-        if isinstance(owner, Sampler):
-            if owner is not loader and owner is not getattr(loader, "batch_sampler", None):
-                raise Error("the batches of lockstep.Sampler are split over ranks once more, by %s" % type(loader.batch_sampler).__name__,
-                            "leave this loader out of accelerator.prepare(): the sampler gives each rank its part")
-            return owner
-    return None
+    """Returns the `Sampler` that a loader takes its batches from, or None. Raises Error if something else reads it."""
+    parts = _parts(loader)
+    found = next((each for each in parts if isinstance(each, Sampler)), None)
+    if found is None or found is loader or any(getattr(each, "batch_sampler", None) is found and hasattr(each, "dataset") for each in parts):
+        return found
+    if any(getattr(each, "sampler", None) is found for each in parts):
+        raise Error("the loader takes lockstep.Sampler for a sampler of single samples, and it gives whole batches",
+                    "use DataLoader(data, batch_sampler=sampler), without batch_size and sampler")
+    raise Error("the batches of lockstep.Sampler are split over ranks once more, by %s" % type(loader.batch_sampler).__name__,
+                "leave this loader out of accelerator.prepare(): the sampler gives each rank its part")
 
 
 def _length(sized):
@@ -1966,20 +2086,23 @@ class _Cursor:
         self.left = None  # The position in the snapshot, until the loop has reached it.
         self.loader = None
         self.weight, self.is_update_due = 1.0, True
-        self._epoch_random = self._over_random = None
+        # The random states where `epochs` began the epoch, where the pass began, and where it ended.
+        self._begin_random = self._epoch_random = self._over_random = None
         self._passes = 0
+        self._workers = _PersistentWorkers()
 
     # -- in a snapshot --
 
     def now(self):
-        """Returns the random states to save, of this moment and of the epoch's start, as bytes of JSON."""
+        """Returns the random states to save, by name, as bytes of JSON."""
         loader = self.loader["object"] if self.loader else None
         now = self._over_random if self.position["over"] and self._over_random else _random_states(loader)
-        return json.dumps([now, self._epoch_random], separators=(",", ":")).encode()
+        states = {"random": now, "epoch_random": self._epoch_random, "begin_random": self._begin_random}
+        return json.dumps(states, separators=(",", ":")).encode()
 
     def packed(self):
         loader, sampler = (self.loader["object"], self.loader["sampler"]) if self.loader else (None, None)
-        return dict(self.position, world=self._ranks.world, loader=self._facts(loader, sampler))
+        return dict(self.position, world=self._ranks.world, loader=self._facts(loader, sampler), workers=self._workers.packed())
 
     def restore(self, position, extensions, world):
         self.position = {key: position[key] for key in self.START}
@@ -1989,14 +2112,28 @@ class _Cursor:
             tensor = extensions.get("%s.%d" % (name, self._ranks.rank))
             # With another number of ranks, each rank keeps the random states that the program has set.
             return json.loads(bytes(_bytes_of(tensor)).decode()) if tensor is not None and world == self._ranks.world else None
-        self.left = dict(position, random=own("random"), epoch_random=own("epoch_random"))
-        self.begin_epoch()
+        self.left = dict(position, random=own("random"), epoch_random=own("epoch_random"), begin_random=own("begin_random"))
+        is_middle = position["batches"] > 0 and not position["over"]
+        self._workers.restore(position.get("workers", []), position["pass"] if is_middle else None)
+        self._begin_random = None
+        self._set_begin()
+
+    def _is_in_epoch(self):
+        return self.position != self.START
+
+    def _set_begin(self):
+        """Sets the random states for what the program does from here to its first pass, as in the run that wrote the snapshot."""
+        states = self.left["begin_random"] if self._is_in_epoch() else None
+        states = states or self.left["random"]
+        if states:
+            _set_random_states(states)
 
     # -- in the loops --
 
     def begin_epoch(self):
-        if self.left and self.left["random"]:
-            _set_random_states(self.left["random"])
+        if self.left:
+            self._set_begin()
+        self._begin_random = _random_states()
 
     def end_epoch(self):
         self.position = dict(self.START)
@@ -2018,9 +2155,14 @@ class _Cursor:
         loader, sampler = self.loader["object"], self.loader["sampler"]
         left, self.left = self.left, None
         self.signals.keep_workers(loader)
+        is_over = left is not None and left["over"]
+        if not is_over and self._workers.open_pass(self._passes - 1, _loader_with_workers(loader)):
+            self._start_workers(loader, sampler, epoch)
         if left is not None and left["batches"] > 0:
             return self._reopened(loader, sampler, left, epoch)
-        if left:
+        if left and left["random"] and self._begin_random:
+            _set_generators(left["random"], loader)  # `begin_epoch` has set the others, and the program may have drawn from them.
+        elif left:
             _restore_random(left["random"], loader)
         self.position = dict(self.START)
         self.position["pass"] = self._passes - 1
@@ -2030,13 +2172,24 @@ class _Cursor:
         self.loader["total"] = _length(loader)
         return self._begun(loader, sampler, epoch)
 
+    def _start_workers(self, loader, sampler, epoch):
+        states = _random_states(loader)
+        batches = self._begun(loader, sampler, epoch)
+        if _loader_with_workers(loader) is not loader:
+            next(batches, None)  # A wrapper may start the loader at its first batch.
+        _restore_random(states, loader)
+
     def _begun(self, loader, sampler, epoch):
-        """Returns iter(loader). With a `Sampler`, workers seed the random choices of each sample."""
-        if not sampler or getattr(loader, "num_workers", 0) < 1 or getattr(loader, "persistent_workers", False):
+        """Returns iter(loader), whose workers are seeded by sample with a `Sampler`, and by pass if they are persistent."""
+        owner = _loader_with_workers(loader)
+        if sampler and owner and owner is not loader:
+            raise Error("steps() got a %s around a loader with workers and lockstep.Sampler, which seeds them" % type(loader).__name__,
+                        "give steps() the loader itself, and wrap what it yields: tqdm(run.steps(loader))")
+        if owner is not loader:
             return self.signals.begun(loader)
         data = loader.dataset
         # A DataLoader refuses a plain assignment. Its workers get the data set that it has while they start.
-        object.__setattr__(loader, "dataset", _SeededSamples(data, sampler.seed, epoch))
+        object.__setattr__(loader, "dataset", self._workers.samples(loader, sampler, epoch, self._epoch_random))
         try:
             return self.signals.begun(loader)
         finally:
@@ -2057,14 +2210,14 @@ class _Cursor:
             self.loader["total"] = _length(loader)
             batches = self._begun(loader, sampler, epoch)
         else:
-            batches = self._skipped(loader, left["batches"])
+            batches = self._skipped(loader, left["batches"], epoch)
         _restore_random(left["random"], loader)
         return batches
 
-    def _skipped(self, loader, count):
+    def _skipped(self, loader, count, epoch):
         if self._ranks.is_main:
             _say("reads %d batches of the epoch once more, which were trained on; lockstep.Sampler needs no such reading" % count)
-        batches = self.signals.begun(loader)
+        batches = self._begun(loader, None, epoch)
         for i in range(count):
             if next(batches, _END) is _END:
                 raise Error("the loader ends after %d batches, and the snapshot was written after %d of this epoch" % (i, count),
@@ -2367,8 +2520,7 @@ class _Saves:
         torch = _torch()
         trees, files = self._objects.packed()
         for rank, data in enumerate(ranks):
-            now, epoch = json.loads(data.decode())
-            for name, states in (("random", now), ("epoch_random", epoch)):
+            for name, states in json.loads(data.decode()).items():
                 if states:
                     files[_EXTENSIONS]["%s.%d" % (name, rank)] = torch.frombuffer(bytearray(json.dumps(states).encode()), dtype=torch.uint8)
         packer = _Packer(lambda path: "run." + ".".join(str(each) for each in path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script with Accelerate and Lockstep's three lines: accelerate_train.py RUN [kill_at=STEP] [signal_at=STEP]."""
+"""A script with Accelerate and Lockstep's three lines: accelerate_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N]."""
 import os
 import pathlib
 import signal
@@ -24,7 +24,7 @@ def main():
     net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
-    loader = DataLoader(data, 4, shuffle=True)
+    loader = DataLoader(data, 4, shuffle=True, num_workers=AT.get("workers", 0), persistent_workers="workers" in AT)
     model, optimizer, loader, scheduler = accelerator.prepare(net, optimizer, loader, scheduler)
     run = lockstep.start(model=model, optimizer=optimizer, scheduler=scheduler, folder=FOLDER, every_steps=2)
     for _ in run.epochs(3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP]. Without LOCKSTEP it is the script as it was."""
+"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N]. Without LOCKSTEP it is the script as it was."""
 import os
 import pathlib
 import signal
@@ -47,7 +47,8 @@ def main():
     trainer = L.Trainer(max_epochs=3, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
                         enable_model_summary=False, callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
     net = Net()
-    trainer.fit(net, DataLoader(data, 4, shuffle=True), DataLoader(data, 8))
+    workers = {"num_workers": AT.get("workers", 0), "persistent_workers": "workers" in AT}
+    trainer.fit(net, DataLoader(data, 4, shuffle=True, **workers), DataLoader(data, 8, generator=torch.Generator(), **workers))
     trainer.validate(net, DataLoader(data, 8), verbose=False)  # As scripts do; the run is over then.
     torch.save(net.state_dict(), FOLDER / "weights.pt")
 

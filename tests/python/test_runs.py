@@ -156,6 +156,27 @@ class Runs(unittest.TestCase):
         self.finish(run, workers=2, kill_at=18, code=-signal.SIGKILL)
         self.check_equal(self.finish(run, workers=2), self.whole(workers=2))
 
+    def test_killed_with_persistent_workers(self):
+        given = {"workers": 2, "persistent": 1, "every_steps": 3}
+        # In the epoch in which workers start, after its last step, between two epochs, and in a later one.
+        for end in ({"kill_at": 5}, {"signal_at": 10}, {"kill_at": 13, "every_steps": 1000}, {"kill_at": 18}):
+            run = self.new()
+            self.finish(run, code=75 if "signal_at" in end else -signal.SIGKILL, **dict(given, **end))
+            self.check_equal(self.finish(run, **given), self.whole(**given))
+            self.assertNotIn("killed by signal", self.said(run))
+
+    def test_killed_where_persistent_workers_have_read_ahead(self):
+        given = {"workers": 2, "persistent": 1, "every_steps": 1, "epochs": 4, "stop_reading": 6}
+        run, whole = self.new(), self.whole(**given)
+        self.finish(run, kill_at=15, code=-signal.SIGKILL, **given)
+        self.check_equal(self.finish(run, **given), whole)
+
+    def test_what_the_program_draws_at_an_epochs_beginning_is_drawn_again(self):
+        for kill_at in (11, 15):  # At the beginning, and in the middle.
+            run = self.new()
+            self.finish(run, kill_at=kill_at, draws=1, every_steps=2, code=-signal.SIGKILL)
+            self.check_equal(self.finish(run, draws=1, every_steps=2), self.whole(draws=1, every_steps=2))
+
     def test_killed_within_an_accumulated_step(self):
         run = self.new()
         self.finish(run, accumulate=3, kill_at=7, code=-signal.SIGKILL)

@@ -58,6 +58,16 @@ class Trainers(unittest.TestCase):
         self.assertEqual(self.lightning_ids("killed"), self.lightning_ids("whole"))
         self.assertEqual(self.lightning_ids("stopped"), self.lightning_ids("whole"))
 
+    def test_lightning_with_persistent_workers(self):
+        if not has("lightning", "2.6"):
+            self.skipTest("no Lightning 2.6")
+        script, workers = "lightning_train.py", "workers=1"
+        self.ran(script, "whole", workers)
+        self.ran(script, "stopped", workers, "signal_at=9", code=75)
+        self.ran(script, "stopped", workers)
+        self.check_equal("whole", "stopped")
+        self.assertEqual(self.lightning_ids("stopped"), self.lightning_ids("whole"))
+
     def test_a_lightning_that_is_not_known_is_stopped_and_no_more(self):
         if not has("lightning", "2.1"):
             self.skipTest("no Lightning 2.1")
@@ -68,13 +78,14 @@ class Trainers(unittest.TestCase):
         if not has("accelerate", ""):
             self.skipTest("no Accelerate")
         script = "accelerate_train.py"
-        for launcher, signal_at in (((), 8), ((pythons.BIN / "lockstep", "launch", "-n", "2", "--"), 5)):
+        launch = (pythons.BIN / "lockstep", "launch", "-n", "2", "--")
+        for number, (launcher, signal_at, words) in enumerate((((), 8, ()), (launch, 5, ()), ((), 8, ["workers=2"]))):
             if launcher and not launcher[0].exists():
                 continue
-            whole, stopped = f"whole-{len(launcher)}", f"stopped-{len(launcher)}"
-            self.ran(script, whole, launcher=launcher)
-            self.ran(script, stopped, f"signal_at={signal_at}", code=75, launcher=launcher)
-            self.assertIn("goes on from", self.ran(script, stopped, launcher=launcher))
+            whole, stopped = f"whole-{number}", f"stopped-{number}"
+            self.ran(script, whole, *words, launcher=launcher)
+            self.ran(script, stopped, *words, f"signal_at={signal_at}", code=75, launcher=launcher)
+            self.assertIn("goes on from", self.ran(script, stopped, *words, launcher=launcher))
             self.check_equal(whole, stopped)
 
     def test_hugging_face(self):

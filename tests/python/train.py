@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import lockstep  # noqa: E402
 
 DEFAULTS = {"epochs": 3, "samples": 40, "batch": 4, "accumulate": 1, "sampler": "plain", "workers": 0, "every_steps": 3, "width": 6,
-            "global_batch": 0, "keep": 3, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": 0}
+            "global_batch": 0, "keep": 3, "persistent": 0, "draws": 0, "stop_reading": 0, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": 0}
 
 
 class Points(Dataset):
@@ -36,12 +36,13 @@ class Points(Dataset):
 
 def made_loader(given, world):
     data = Points(given.samples, given.sampler == "plain")
+    workers = {"num_workers": given.workers, "persistent_workers": bool(given.persistent)}
     if given.sampler == "lockstep":
         size = {"global_batch": given.global_batch} if given.global_batch else {"batch": given.batch}
-        return DataLoader(data, batch_sampler=lockstep.Sampler(data, seed=5, **size), num_workers=given.workers)
+        return DataLoader(data, batch_sampler=lockstep.Sampler(data, seed=5, **size), **workers)
     if world > 1:
-        return DataLoader(data, given.batch, sampler=DistributedSampler(data, seed=5), num_workers=given.workers)
-    return DataLoader(data, given.batch, shuffle=True, num_workers=given.workers)
+        return DataLoader(data, given.batch, sampler=DistributedSampler(data, seed=5), **workers)
+    return DataLoader(data, given.batch, shuffle=True, **workers)
 
 
 def made_model(given, world):
@@ -73,12 +74,16 @@ def train(folder, tell=lambda step: None, **options):
     first = run.step
     ids = open(pathlib.Path(folder) / f"ids-{rank}.jsonl", "a", buffering=1)
     for epoch in run.epochs(given.epochs):
+        factor = 1.0
+        if given.draws:  # Some programs choose a resolution for the epoch, and seed PyTorch anew.
+            torch.manual_seed(1000 + epoch)
+            factor = 1 + random.random() + torch.rand(()).item()
         for x, y, numbers in run.steps(loader, accumulate=given.accumulate):
             tell(run.step)
             if rank == given.at_rank and first == 0 and run.step + 1 in (given.kill_at, given.signal_at):
                 os.kill(os.getpid(), signal.SIGKILL if given.kill_at else getattr(signal, "SIG" + given.signal))
             loss = torch.nn.functional.mse_loss(model(x.to(net[0].weight.dtype)), y.to(net[0].weight.dtype))
-            (loss * run.weight / given.accumulate).backward()
+            (factor * loss * run.weight / given.accumulate).backward()
             if run.is_update_due:
                 optimizer.step()
                 scheduler.step()
@@ -86,6 +91,8 @@ def train(folder, tell=lambda step: None, **options):
             run.log(loss=loss)
             if run.weight > 0:
                 ids.write(json.dumps({"epoch": epoch, "step": run.step + 1, "ids": numbers.tolist()}) + "\n")
+            if given.stop_reading and run.step % 10 + 1 == given.stop_reading:
+                break
         run.log(val_loss=1.0 / (epoch + 1))
     if rank == 0:
         torch.save(net.state_dict(), pathlib.Path(folder) / "weights.pt")
