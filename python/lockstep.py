@@ -1653,7 +1653,7 @@ def _parts(loader):
 
 
 def _has_workers(loader):
-    return getattr(loader, "num_workers", 0) > 0 and hasattr(loader, "worker_init_fn")
+    return (getattr(loader, "num_workers", 0) or 0) > 0 and hasattr(loader, "worker_init_fn")
 
 
 def _loader_with_workers(loader):
