@@ -2588,7 +2588,7 @@ class Run:
         self.stopped_by = self.resumed_from = None
         self.phases = collections.Counter()
         self._objects = _Objects(objects)
-        self._in_step = self._in_loop = self._is_over = False
+        self._in_step = self._in_loop = self._is_over = self._is_save_due = False
         self._first_step, self._epochs = 0, None
         self._ranks = _Ranks()
         self._page = _Page(self._ranks.rank)
@@ -2730,8 +2730,11 @@ class Run:
         self._page.enter(_Page.BETWEEN, self.step)
         self._cursor.close_pass()
 
-    def _end_step(self, may_leave=True):
-        """Counts a step, and saves if that is due. Returns why the run must stop, or None. With `may_leave` a stop ends the run here."""
+    def _end_step(self, may_leave=True, may_save=True):
+        """Counts a step, and saves if that is due. Returns why the run must stop, or None. With `may_leave` a stop ends the run here.
+
+        Without `may_save` it returns None, and what is due is done after a later step.
+        """
         stops, records = self._stops, self._records
         self.step += 1
         if stops.longest_step is None:
@@ -2744,12 +2747,13 @@ class Run:
             if self.step == self._first_step + 1:
                 self._saves.check_room()
             self._saves.tell(self._saves.saver.ended())
-        stop = stops.reason(agreed)
+        stop = stops.reason(agreed) if may_save else None
         every = self.options["every_steps"]
+        self._is_save_due = self._is_save_due or "save" in agreed or bool(every and self.step % every == 0)
         if stop and may_leave:
             self._leave(stop)
             return None
-        if stop or "save" in agreed or (every and self.step % every == 0):
+        if stop or (self._is_save_due and may_save):
             self.save()
         stops.ask()
         return stop
@@ -2795,6 +2799,7 @@ class Run:
 
     def save(self):
         """Begins to write a snapshot of this step, and does not wait for the disk. Collective."""
+        self._is_save_due = False
         self._page.enter(_Page.SAVING, self.step)
         self._saves.save(self._at(), self.state)
 
@@ -2995,25 +3000,39 @@ _LIGHTNING = (2, 6)  # The version whose state this file knows.
 
 
 class _LightningState:
-    """Lightning's own checkpoint, without the weights and without what a resume does not need."""
+    """Lightning's own checkpoint, without the weights and without what a resume does not need.
 
+    It also has the last value of each metric, which schedulers and callbacks wait for and Lightning does not save.
+    """
+
+    METRICS = "lockstep.callback_metrics"
     LEFT_OUT = ("state_dict", "hyper_parameters", "hparams_name", "hparams_type", "datamodule_hyper_parameters",
                 "datamodule_hparams_name", "datamodule_hparams_type")
 
     def __init__(self, trainer):
-        self._connector = trainer._checkpoint_connector
+        self._connector, self._logged = trainer._checkpoint_connector, trainer._logger_connector
 
     def state_dict(self):
-        return {key: value for key, value in self._connector.dump_checkpoint(False).items() if key not in self.LEFT_OUT}
+        state = {key: value for key, value in self._connector.dump_checkpoint(False).items() if key not in self.LEFT_OUT}
+        # Trainer.callback_metrics would average values over all ranks, and only rank 0 is here.
+        state[self.METRICS] = {name: float(value) for name, value in self._logged._callback_metrics.items()}
+        return state
 
     def load_state_dict(self, state):
+        metrics = state.pop(self.METRICS, {})
+        self._logged._callback_metrics.update({name: _torch().tensor(value, dtype=_torch().float64) for name, value in metrics.items()})
         # Lightning restores loops, optimizers and schedulers from this attribute right after on_fit_start.
         self._connector._loaded_checkpoint = state
         self._connector.restore_callbacks()
 
 
 class _LightningHooks:
-    """The hooks of Lightning's callback. They call the same methods of a run as `Run.steps` does."""
+    """The hooks of Lightning's callback. They call the same methods of a run as `Run.steps` does.
+
+    Snapshots are written after a step, and at the beginning of an epoch. They are not written between a step and the validation
+    that follows it, nor where an epoch ends. From a checkpoint of such a moment Lightning resumes without that validation and
+    without the steps of the schedulers that wait for it.
+    """
 
     def __init__(self, **options):
         super().__init__()
@@ -3045,18 +3064,41 @@ class _LightningHooks:
         facts = {"object": loader, "sampler": None, "accumulate": trainer.accumulate_grad_batches}
         run._records.begin(run._at(), facts, epochs, run.resumed_from)
         count, random_now = run._cursor.take_over(loader, trainer.accumulate_grad_batches)
+        if trainer.fit_loop.restarted_on_epoch_start:
+            # The loop within the epoch still has the counts of the epoch before. It sets them to zero unless it restarts.
+            trainer.fit_loop.epoch_loop.restarting = False
+            trainer.fit_loop.epoch_loop.reset_restart_stage()
         _set_epoch(loader, trainer.current_epoch)
         iter(fetcher)  # Once more, now with the random states of the epoch's start.
         for _ in range(count):
             next(fetcher)
         fetcher.fetched -= count  # Lightning adds the skipped batches itself.
         self._random = random_now if count else None
-        self._is_first = True
+        self._is_first = count == 0  # In the middle of an epoch, Lightning does not call on_train_epoch_start.
 
     def on_train_epoch_start(self, trainer, pl_module):
-        if "trainer" in self._run._objects.all and not self._is_first:
-            self._run._cursor.note_epoch_start()
-        self._is_first = False
+        run = self._run
+        if "trainer" not in run._objects.all:
+            return
+        is_first, self._is_first = self._is_first, False
+        if is_first:
+            return
+        run._cursor.note_epoch_start()
+        agreed = run._stops.agree()
+        stop, every = run._stops.reason(agreed), run.options["every_epochs"]
+        if stop:
+            self._leave(stop)
+        elif run._is_save_due or "save" in agreed or (every and run.epoch % every == 0):
+            run.save()
+
+    @staticmethod
+    def _may_save(trainer):
+        """Returns False if a validation or the epoch's end follows this step."""
+        loop = trainer.fit_loop.epoch_loop
+        if loop._num_ready_batches_reached():
+            return False
+        # An interval in seconds ends at another step on each rank, and all ranks have to save after the same step.
+        return trainer._val_check_time_interval is not None or not loop._should_check_val_fx(trainer.fit_loop._data_fetcher)
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
         if self._random:
@@ -3074,7 +3116,8 @@ class _LightningHooks:
             run.log(loss=loss)
         if trainer.global_step != self._global_step:
             self._global_step = trainer.global_step
-            stop = run._end_step(may_leave=False)
+            is_known = "trainer" in run._objects.all
+            stop = run._end_step(may_leave=False, may_save=not is_known or self._may_save(trainer))
             if stop:
                 self._leave(stop)
 
@@ -3101,9 +3144,10 @@ class _LightningHooks:
         run.epoch = trainer.current_epoch + 1
         run._cursor.position = dict(run._cursor.START)
         run._records.begin_epoch()
-        every = run.options["every_epochs"]
-        if "save" in run._stops.agree() or (every and run.epoch % every == 0):
-            run.save()
+        waiting = [each.monitor for each in trainer.lr_scheduler_configs if each.reduce_on_plateau]
+        if all(name in trainer.callback_metrics for name in waiting):
+            # At the end of a resumed epoch, Lightning leaves these schedulers alone, because a checkpoint has no metrics. Here are some.
+            trainer.fit_loop._restarting = False
 
     def on_fit_end(self, trainer, pl_module):
         if self._run is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N]. Without LOCKSTEP it is the script as it was."""
+"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N] [plateau=1] [check_every=STEPS]."""
 import os
 import pathlib
 import signal
@@ -36,6 +36,9 @@ class Net(L.LightningModule):
 
     def configure_optimizers(self):
         optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+        if "plateau" in AT:  # Each validation but the first halves the learning rate.
+            scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=10.0)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "val_loss"}}
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 2)]
 
 
@@ -45,7 +48,7 @@ def main():
     L.seed_everything(3)
     data = TensorDataset(torch.rand(24, 4), torch.arange(24.0).reshape(24, 1) / 24)
     trainer = L.Trainer(max_epochs=3, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                        enable_model_summary=False, callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
+                        enable_model_summary=False, val_check_interval=AT.get("check_every"), callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
     net = Net()
     workers = {"num_workers": AT.get("workers", 0), "persistent_workers": "workers" in AT}
     trainer.fit(net, DataLoader(data, 4, shuffle=True, **workers), DataLoader(data, 8, generator=torch.Generator(), **workers))

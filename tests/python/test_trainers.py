@@ -58,6 +58,21 @@ class Trainers(unittest.TestCase):
         self.assertEqual(self.lightning_ids("killed"), self.lightning_ids("whole"))
         self.assertEqual(self.lightning_ids("stopped"), self.lightning_ids("whole"))
 
+    def test_lightning_where_an_epoch_or_a_validation_ends(self):
+        if not has("lightning", "2.6"):
+            self.skipTest("no Lightning 2.6")
+        script = "lightning_train.py"
+        for words in (["plateau=1"], ["plateau=1", "check_every=4"]):
+            self.ran(script, f"whole {words}", *words)
+            # Epochs have 6 steps. A run stops a step or more after its signal.
+            for ends in (["signal_at=5"], ["kill_at=7"], ["signal_at=3", "signal_at=11", "kill_at=16"]):
+                run = f"{ends} {words}"
+                for end in ends:
+                    self.ran(script, run, *words, end, code=-signal.SIGKILL if end.startswith("kill") else 75)
+                self.ran(script, run, *words)
+                self.check_equal(f"whole {words}", run)
+                self.assertEqual(self.lightning_ids(run), self.lightning_ids(f"whole {words}"), run)
+
     def test_lightning_with_persistent_workers(self):
         if not has("lightning", "2.6"):
             self.skipTest("no Lightning 2.6")
