@@ -3169,7 +3169,7 @@ class _HuggingFaceHooks:
 
     def __init__(self, **options):
         super().__init__()
-        self._options, self._run, self._stop = options, None, None
+        self._options, self._run, self._stop, self._is_save_due = options, None, None, False
 
     @staticmethod
     def latest(output_dir):
@@ -3201,9 +3201,24 @@ class _HuggingFaceHooks:
         stop = stops.reason(agreed)
         if stop or "save" in agreed:
             control.should_save = True
-        if stop:
+        if float(state.epoch or 0).is_integer():
+            # After an epoch's last step, Trainer saves first and evaluates then. A resumed run would not evaluate.
+            self._is_save_due, control.should_save = control.should_save, False
+        elif stop:
             self._stop, control.should_training_stop = stop, True
         stops.ask()
+        return control
+
+    def on_epoch_end(self, args, state, control, **_):
+        if self._stop:  # In the middle of the epoch, and the checkpoint is written.
+            control.should_evaluate = control.should_save = False
+            return control
+        stop = self._run._stops.reason(self._run._stops.agree())
+        if stop and state.global_step < state.max_steps:
+            self._stop, control.should_training_stop = stop, True
+        if stop or self._is_save_due:
+            control.should_save = True
+        self._is_save_due = False
         return control
 
     def on_save(self, args, state, control, **_):

@@ -115,7 +115,9 @@ class Trainers(unittest.TestCase):
         (torn / "optimizer.pt").write_bytes(b"half")
         self.assertIn(f"warning: {torn} is passed over", self.ran(script, "stopped"))
         self.assertTrue((newest / "MANIFEST").is_file())
-        self.check_equal("whole", "stopped")
+        self.ran(script, "stopped at an epoch's end", "signal_at=5", code=75)  # After the next step, which is the epoch's last one.
+        self.ran(script, "stopped at an epoch's end")
+        self.check_equal("whole", "stopped", "stopped at an epoch's end")
 
 
 if __name__ == "__main__":
