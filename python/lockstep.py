@@ -1642,10 +1642,10 @@ def _restore_random(states, loader):
 
 
 def _parts(loader):
-    """Returns a loader and the samplers and loaders within it. Accelerate wraps both; tqdm and timm wrap a loader."""
+    """Returns a loader and the samplers and loaders within it. Accelerate wraps both; Fabric, tqdm and timm wrap a loader."""
     found = [loader]
     for owner in found:
-        for name in ("base_dataloader", "iterable", "loader", "batch_sampler", "sampler"):
+        for name in ("base_dataloader", "_dataloader", "iterable", "loader", "batch_sampler", "sampler"):
             part = getattr(owner, name, None)
             if part is not None and not any(part is each for each in found):
                 found.append(part)
@@ -1681,8 +1681,14 @@ def _sampler_of(loader):
     """Returns the `Sampler` that a loader takes its batches from, or None. Raises Error if something else reads it."""
     parts = _parts(loader)
     found = next((each for each in parts if isinstance(each, Sampler)), None)
-    if found is None or found is loader or any(getattr(each, "batch_sampler", None) is found and hasattr(each, "dataset") for each in parts):
+    if found is None or found is loader:
         return found
+    readers = [each for each in parts if getattr(each, "batch_sampler", None) is found and hasattr(each, "dataset")]
+    if readers and readers[-1] is loader:
+        return found
+    if readers:
+        raise Error("steps() got a %s around the loader, and lockstep.Sampler has to prepare the loader itself" % type(loader).__name__,
+                    "give steps() the loader, and wrap what it yields, as in tqdm(run.steps(loader)); prepare() and setup_dataloaders() wrap too")
     if any(getattr(each, "sampler", None) is found for each in parts):
         raise Error("the loader takes lockstep.Sampler for a sampler of single samples, and it gives whole batches",
                     "use DataLoader(data, batch_sampler=sampler), without batch_size and sampler")
@@ -2182,9 +2188,6 @@ class _Cursor:
     def _begun(self, loader, sampler, epoch):
         """Returns iter(loader), whose workers are seeded by sample with a `Sampler`, and by pass if they are persistent."""
         owner = _loader_with_workers(loader)
-        if sampler and owner and owner is not loader:
-            raise Error("steps() got a %s around a loader with workers and lockstep.Sampler, which seeds them" % type(loader).__name__,
-                        "give steps() the loader itself, and wrap what it yields: tqdm(run.steps(loader))")
         if owner is not loader:
             return self.signals.begun(loader)
         data = loader.dataset
@@ -3063,6 +3066,9 @@ class _LightningHooks:
         epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
         facts = {"object": loader, "sampler": None, "accumulate": trainer.accumulate_grad_batches}
         run._records.begin(run._at(), facts, epochs, run.resumed_from)
+        left = run._cursor.left
+        if left and left["batches"] >= trainer.num_training_batches:
+            left["batches"] = 0  # An older version saved after an epoch's last step, from which Lightning begins the next epoch.
         count, random_now = run._cursor.take_over(loader, trainer.accumulate_grad_batches)
         if trainer.fit_loop.restarted_on_epoch_start:
             # The loop within the epoch still has the counts of the epoch before. It sets them to zero unless it restarts.
@@ -3074,7 +3080,7 @@ class _LightningHooks:
             next(fetcher)
         fetcher.fetched -= count  # Lightning adds the skipped batches itself.
         self._random = random_now if count else None
-        self._is_first = count == 0  # In the middle of an epoch, Lightning does not call on_train_epoch_start.
+        self._is_first = not trainer.fit_loop.restarted_mid_epoch  # Then Lightning does not call on_train_epoch_start.
 
     def on_train_epoch_start(self, trainer, pl_module):
         run = self._run
@@ -3083,6 +3089,7 @@ class _LightningHooks:
         is_first, self._is_first = self._is_first, False
         if is_first:
             return
+        _set_epoch(run._cursor.loader["object"], trainer.current_epoch)  # Lightning does not know a batch sampler with epochs.
         run._cursor.note_epoch_start()
         agreed = run._stops.agree()
         stop, every = run._stops.reason(agreed), run.options["every_epochs"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N] [plateau=1] [check_every=STEPS]."""
+"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N] [plateau=1] [check_every=STEPS] [sampler=1]."""
 import os
 import pathlib
 import signal
@@ -51,7 +51,8 @@ def main():
                         enable_model_summary=False, val_check_interval=AT.get("check_every"), callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
     net = Net()
     workers = {"num_workers": AT.get("workers", 0), "persistent_workers": "workers" in AT}
-    trainer.fit(net, DataLoader(data, 4, shuffle=True, **workers), DataLoader(data, 8, generator=torch.Generator(), **workers))
+    order = {"batch_sampler": lockstep.Sampler(data, batch=4)} if "sampler" in AT else {"batch_size": 4, "shuffle": True}
+    trainer.fit(net, DataLoader(data, **order, **workers), DataLoader(data, 8, generator=torch.Generator(), **workers))
     trainer.validate(net, DataLoader(data, 8), verbose=False)  # As scripts do; the run is over then.
     torch.save(net.state_dict(), FOLDER / "weights.pt")
 

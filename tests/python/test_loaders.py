@@ -106,8 +106,10 @@ class Loaders(InAFolder):
         split = torch.utils.data.BatchSampler(sampler, 2, False)
         split.batch_sampler = split.__dict__.pop("sampler")  # As accelerate's BatchSamplerShard has it.
         refused(torch.utils.data.DataLoader(data, batch_sampler=split), "split over ranks once more, by BatchSampler")
-        refused(types.SimpleNamespace(iterable=torch.utils.data.DataLoader(data, batch_sampler=sampler, num_workers=1)),
-                "steps() got a SimpleNamespace around a loader with workers", "tqdm(run.steps(loader))")
+        wrapped = types.SimpleNamespace(iterable=torch.utils.data.DataLoader(data, batch_sampler=sampler))
+        refused(wrapped, "steps() got a SimpleNamespace around the loader", "tqdm(run.steps(loader))")
+        copied = types.SimpleNamespace(_dataloader=wrapped.iterable, **vars(wrapped.iterable))  # As Fabric's is.
+        refused(copied, "steps() got a SimpleNamespace around the loader", "setup_dataloaders()")
 
     def test_a_wrapper_around_a_loader(self):
         class Bar:  # As tqdm is.
@@ -118,10 +120,12 @@ class Loaders(InAFolder):
                 yield from self.iterable
 
         data = Drawn()
-        loader = torch.utils.data.DataLoader(data, batch_sampler=lockstep.Sampler(data, batch=4))
+        sampler = torch.utils.data.DistributedSampler(data, num_replicas=1, rank=0)
+        loader = torch.utils.data.DataLoader(data, 4, sampler=sampler, num_workers=1)
         run = lockstep.start(folder=self.folder, model=torch.nn.Linear(2, 3))
         order = [[batch[:, 0].tolist() for batch in run.steps(Bar(loader))] for _ in run.epochs(2)]
         self.assertNotEqual(order[0], order[1], "each epoch has its own order")
+        self.assertIsInstance(loader.worker_init_fn, lockstep._WorkerStart, "the signal that stops the run does not end its workers")
 
 
 if __name__ == "__main__":

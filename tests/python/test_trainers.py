@@ -73,15 +73,20 @@ class Trainers(unittest.TestCase):
                 self.check_equal(f"whole {words}", run)
                 self.assertEqual(self.lightning_ids(run), self.lightning_ids(f"whole {words}"), run)
 
-    def test_lightning_with_persistent_workers(self):
+    def test_lightning_with_other_loaders(self):
         if not has("lightning", "2.6"):
             self.skipTest("no Lightning 2.6")
-        script, workers = "lightning_train.py", "workers=1"
-        self.ran(script, "whole", workers)
-        self.ran(script, "stopped", workers, "signal_at=9", code=75)
-        self.ran(script, "stopped", workers)
-        self.check_equal("whole", "stopped")
-        self.assertEqual(self.lightning_ids("stopped"), self.lightning_ids("whole"))
+        script = "lightning_train.py"
+        for kind in ("workers=1", "sampler=1"):
+            whole, stopped = f"whole {kind}", f"stopped {kind}"
+            self.ran(script, whole, kind)
+            self.ran(script, stopped, kind, "signal_at=9", code=75)
+            self.ran(script, stopped, kind)
+            self.check_equal(whole, stopped)
+            ids = self.lightning_ids(whole)
+            self.assertEqual(self.lightning_ids(stopped), ids)
+            epochs = [[ids[str(epoch), str(6 * epoch + step)] for step in range(6)] for epoch in range(3)]
+            self.assertNotEqual(epochs[0], epochs[1], "each epoch has its own order")
 
     def test_a_lightning_that_is_not_known_is_stopped_and_no_more(self):
         if not has("lightning", "2.1"):
