@@ -1688,7 +1688,7 @@ def _sampler_of(loader):
         return found
     if readers:
         raise Error("steps() got a %s around the loader, and lockstep.Sampler has to prepare the loader itself" % type(loader).__name__,
-                    "give steps() the loader, and wrap what it yields, as in tqdm(run.steps(loader)); prepare() and setup_dataloaders() wrap too")
+                    "give steps() the loader, without prepare() or setup_dataloaders(), and wrap what it yields: tqdm(run.steps(loader))")
     if any(getattr(each, "sampler", None) is found for each in parts):
         raise Error("the loader takes lockstep.Sampler for a sampler of single samples, and it gives whole batches",
                     "use DataLoader(data, batch_sampler=sampler), without batch_size and sampler")
