@@ -1703,6 +1703,12 @@ def _length(sized):
         return None
 
 
+def _loader_facts(loader, sampler):
+    """Returns what must stay the same for an epoch to go on in its middle, as a JSON value."""
+    order = {"seed": sampler.seed, "size": sampler.size, "shuffle": sampler.shuffle} if sampler else None
+    return {"sampler": order, "batch_size": getattr(loader, "batch_size", None), "data_size": _length(getattr(loader, "dataset", None))}
+
+
 def _samples_in(batch):
     """Returns the number of samples of a batch, by its first tensor, or 0 if the batch does not tell."""
     for _ in range(8):
@@ -2108,7 +2114,7 @@ class _Cursor:
 
     def packed(self):
         loader, sampler = (self.loader["object"], self.loader["sampler"]) if self.loader else (None, None)
-        return dict(self.position, world=self._ranks.world, loader=self._facts(loader, sampler), workers=self._workers.packed())
+        return dict(self.position, world=self._ranks.world, loader=_loader_facts(loader, sampler), workers=self._workers.packed())
 
     def restore(self, position, extensions, world):
         self.position = {key: position[key] for key in self.START}
@@ -2124,12 +2130,9 @@ class _Cursor:
         self._begin_random = None
         self._set_begin()
 
-    def _is_in_epoch(self):
-        return self.position != self.START
-
     def _set_begin(self):
         """Sets the random states for what the program does from here to its first pass, as in the run that wrote the snapshot."""
-        states = self.left["begin_random"] if self._is_in_epoch() else None
+        states = self.left["begin_random"] if self.position != self.START else None
         states = states or self.left["random"]
         if states:
             _set_random_states(states)
@@ -2230,7 +2233,7 @@ class _Cursor:
 
     def _require_same_loader(self, loader, sampler, left):
         """Raises Error if the loader's order may differ from the one of a snapshot in the middle of an epoch."""
-        now, was = self._facts(loader, sampler), left["loader"]
+        now, was = _loader_facts(loader, sampler), left["loader"]
         way_out = "go on with the same loader, or begin anew with resume=\"none\""
         if (was["sampler"] is None) != (now["sampler"] is None):
             raise Error("the snapshot was written %s lockstep.Sampler, and the loader has %s" %
@@ -2244,11 +2247,6 @@ class _Cursor:
             if not was["sampler"] and was[key] != now[key]:
                 raise Error("the snapshot was written in the middle of an epoch with a %s of %s, and the loader has %s" %
                             (key.replace("_", " "), was[key], now[key]), way_out)
-
-    @staticmethod
-    def _facts(loader, sampler):
-        order = {"seed": sampler.seed, "size": sampler.size, "shuffle": sampler.shuffle} if sampler else None
-        return {"sampler": order, "batch_size": getattr(loader, "batch_size", None), "data_size": _length(getattr(loader, "dataset", None))}
 
     def begin_batch(self, batch):
         loader, sampler = self.loader, self.loader["sampler"]
