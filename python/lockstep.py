@@ -1476,6 +1476,22 @@ class _PersistentWorkers:
 # ---- ranks ----
 
 
+def _end_gloo():
+    """Ends the groups of a program that Lockstep stops before its own last line. Otherwise Gloo sometimes aborts a rank at its exit.
+
+    NCCL's groups are left to PyTorch, because they would wait for the other ranks.
+    """
+    groups = _torch().distributed
+    if groups.is_available() and groups.is_initialized() and groups.get_backend() == "gloo":
+        groups.destroy_process_group()
+
+
+def _end_program():
+    """Ends the program with the exit code that asks for another start."""
+    atexit.register(_end_gloo)
+    raise SystemExit(REQUEUE)
+
+
 class _Ranks:
     """Exchanges values between ranks through a Gloo group of its own. Collective: every rank must make the same calls in the same order."""
 
@@ -2794,7 +2810,7 @@ class Run:
         if self._ranks.is_main:
             _say("stops at step %d (%s) with a snapshot; the next start goes on from it" % (self.step, reason))
         if self.options["on_stop"] == "exit":
-            raise SystemExit(REQUEUE)
+            _end_program()
 
     # -- saving and logging --
 
@@ -3130,7 +3146,7 @@ class _LightningHooks:
         run = self._run
         if "trainer" not in run._objects.all:
             run.finish(reason)
-            raise SystemExit(REQUEUE)
+            _end_program()
         run._leave(reason)
 
     def on_validation_end(self, trainer, pl_module):
@@ -3258,7 +3274,7 @@ class _HuggingFaceHooks:
         if self._stop:
             if run._ranks.is_main:
                 _say("stops at step %d (%s); the next start goes on from its checkpoint" % (state.global_step, self._stop))
-            raise SystemExit(REQUEUE)
+            _end_program()
 
 
 def _seal(path, step):
