@@ -1432,7 +1432,7 @@ class _PersistentWorkers:
 
     def open_pass(self, number, loader):
         """Returns True if the loader's workers have to start now, before random states are set."""
-        if not getattr(loader, "persistent_workers", False):
+        if not _has_persistent_workers(loader):
             return False
         has = getattr(loader, "_iterator", None) is not None
         expected, will = self._expected.pop(number, (False, number not in self._passes))
@@ -1441,10 +1441,10 @@ class _PersistentWorkers:
         return expected and not has
 
     def samples(self, loader, sampler, epoch, states):
-        """Returns the data set that the loader's workers get. `states` are the random states of the pass's start."""
+        """Returns the data set that the workers get of a loader with a `Sampler` or persistent workers. `states` are those of the pass's start."""
         torch, data = _torch(), loader.dataset
-        if not loader.persistent_workers:
-            return _SeededSamples(data, _seed=sampler.seed, _epoch=epoch) if sampler else data
+        if not _has_persistent_workers(loader):
+            return _SeededSamples(data, _seed=sampler.seed, _epoch=epoch)
         if isinstance(data, getattr(torch.utils.data, "IterDataPipe", ())):
             return data  # PyTorch seeds it by its type.
         if loader not in self._shared:
@@ -1670,6 +1670,10 @@ def _parts(loader):
 
 def _has_workers(loader):
     return (getattr(loader, "num_workers", 0) or 0) > 0 and hasattr(loader, "worker_init_fn")
+
+
+def _has_persistent_workers(loader):
+    return getattr(loader, "persistent_workers", False)
 
 
 def _loader_with_workers(loader):
@@ -2206,8 +2210,7 @@ class _Cursor:
 
     def _begun(self, loader, sampler, epoch):
         """Returns iter(loader), whose workers are seeded by sample with a `Sampler`, and by pass if they are persistent."""
-        owner = _loader_with_workers(loader)
-        if owner is not loader:
+        if _loader_with_workers(loader) is not loader or not (sampler or _has_persistent_workers(loader)):
             return self.signals.begun(loader)
         data = loader.dataset
         # A DataLoader refuses a plain assignment. Its workers get the data set that it has while they start.
@@ -2293,11 +2296,14 @@ class _Cursor:
 
     # -- in a loop that another library drives --
 
-    def take_over(self, loader, accumulate):
-        """Sets the random states of the epoch's start. Returns the number of its batches that were trained on, and the states after them."""
+    def take_over(self, loader, accumulate, total):
+        """Sets the random states of the epoch's start. Returns the number of its batches that were trained on, and the states after them.
+
+        `total` is the number of the epoch's batches. If all were trained on, the next epoch starts.
+        """
         self.loader = {"object": loader, "sampler": None, "total": None, "accumulate": accumulate, "index": 0, "samples": 0}
         left, self.left = self.left, None
-        count = left["batches"] if left else 0
+        count = left["batches"] if left and left["batches"] < total else 0
         if count:
             self._require_same_loader(loader, None, left)
         if left:
@@ -2779,10 +2785,14 @@ class Run:
         self.epoch += 1
         self._cursor.end_epoch()
         self._records.begin_epoch()
+        self._save_between_epochs(is_last)
+
+    def _save_between_epochs(self, is_last=False):
+        """Saves if that is due, and ends the run if it must stop. Collective."""
         agreed = self._stops.agree()
         stop = self._stops.reason(agreed)
         every = self.options["every_epochs"]
-        if "save" in agreed or is_last or (every and self.epoch % every == 0):
+        if self._is_save_due or "save" in agreed or is_last or (every and self.epoch % every == 0):
             self.save()
         if stop and not is_last:
             self._leave(stop)
@@ -3074,16 +3084,13 @@ class _LightningHooks:
         run._stops.signals.take_again()
         run._stops.signals.keep_workers(loader)
         self._global_step = trainer.global_step
-        if "trainer" not in run._objects.all:
+        if not self._is_known():
             return
         fetcher = trainer.fit_loop._data_fetcher
         epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
         facts = {"object": loader, "sampler": None, "accumulate": trainer.accumulate_grad_batches}
         run._records.begin(run._at(), facts, epochs, run.resumed_from)
-        left = run._cursor.left
-        if left and left["batches"] >= trainer.num_training_batches:
-            left["batches"] = 0  # An older version saved after an epoch's last step, from which Lightning begins the next epoch.
-        count, random_now = run._cursor.take_over(loader, trainer.accumulate_grad_batches)
+        count, random_now = run._cursor.take_over(loader, trainer.accumulate_grad_batches, trainer.num_training_batches)
         if trainer.fit_loop.restarted_on_epoch_start:
             # The loop within the epoch still has the counts of the epoch before. It sets them to zero unless it restarts.
             trainer.fit_loop.epoch_loop.restarting = False
@@ -3098,23 +3105,23 @@ class _LightningHooks:
 
     def on_train_epoch_start(self, trainer, pl_module):
         run = self._run
-        if "trainer" not in run._objects.all:
+        if not self._is_known():
             return
         is_first, self._is_first = self._is_first, False
         if is_first:
             return
         _set_epoch(run._cursor.loader["object"], trainer.current_epoch)  # Lightning does not know a batch sampler with epochs.
         run._cursor.note_epoch_start()
-        agreed = run._stops.agree()
-        stop, every = run._stops.reason(agreed), run.options["every_epochs"]
-        if stop:
-            self._leave(stop)
-        elif run._is_save_due or "save" in agreed or (every and run.epoch % every == 0):
-            run.save()
+        run._save_between_epochs()
 
-    @staticmethod
-    def _may_save(trainer):
+    def _is_known(self):
+        """Returns True if this file knows the state of this version of Lightning."""
+        return "trainer" in self._run._objects.all
+
+    def _may_save(self, trainer):
         """Returns False if a validation or the epoch's end follows this step."""
+        if not self._is_known():
+            return True
         loop = trainer.fit_loop.epoch_loop
         if loop._num_ready_batches_reached():
             return False
@@ -3137,14 +3144,13 @@ class _LightningHooks:
             run.log(loss=loss)
         if trainer.global_step != self._global_step:
             self._global_step = trainer.global_step
-            is_known = "trainer" in run._objects.all
-            stop = run._end_step(may_leave=False, may_save=not is_known or self._may_save(trainer))
+            stop = run._end_step(may_leave=False, may_save=self._may_save(trainer))
             if stop:
                 self._leave(stop)
 
     def _leave(self, reason):
         run = self._run
-        if "trainer" not in run._objects.all:
+        if not self._is_known():
             run.finish(reason)
             _end_program()
         run._leave(reason)
@@ -3160,7 +3166,7 @@ class _LightningHooks:
 
     def on_train_epoch_end(self, trainer, pl_module):
         run = self._run
-        if "trainer" not in run._objects.all:
+        if not self._is_known():
             return
         run.epoch = trainer.current_epoch + 1
         run._cursor.position = dict(run._cursor.START)

@@ -40,8 +40,8 @@ class Net(torch.nn.Module):
 def main():
     torch.set_num_threads(1)
     transformers.set_seed(3)
-    args = transformers.TrainingArguments(FOLDER, num_train_epochs=3, per_device_train_batch_size=4, save_steps=4, logging_steps=2, report_to=[], eval_strategy="epoch",
-                                          use_cpu=True, disable_tqdm=True, save_safetensors=False)
+    args = transformers.TrainingArguments(FOLDER, num_train_epochs=3, per_device_train_batch_size=4, save_steps=4, logging_steps=2, report_to=[],
+                                          eval_strategy="epoch", use_cpu=True, disable_tqdm=True, save_safetensors=False)
     callback = lockstep.HuggingFace()
     trainer = transformers.Trainer(Net(), args, train_dataset=Data(), eval_dataset=Data(), callbacks=[callback])
     trainer.train(resume_from_checkpoint=callback.latest(args.output_dir))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Lightning script with one callback more: lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N] [plateau=1] [check_every=STEPS] [sampler=1]."""
+"""A Lightning script with one callback more.
+
+lightning_train.py RUN [kill_at=STEP] [signal_at=STEP] [workers=N] [plateau=1] [check_every=STEPS] [sampler=1]
+"""
 import os
 import pathlib
 import signal
@@ -48,7 +51,8 @@ def main():
     L.seed_everything(3)
     data = TensorDataset(torch.rand(24, 4), torch.arange(24.0).reshape(24, 1) / 24)
     trainer = L.Trainer(max_epochs=3, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                        enable_model_summary=False, val_check_interval=AT.get("check_every"), callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
+                        enable_model_summary=False, val_check_interval=AT.get("check_every"),
+                        callbacks=[lockstep.Lightning(folder=FOLDER, every_steps=2)])
     net = Net()
     workers = {"num_workers": AT.get("workers", 0), "persistent_workers": "workers" in AT}
     order = {"batch_sampler": lockstep.Sampler(data, batch=4)} if "sampler" in AT else {"batch_size": 4, "shuffle": True}
