@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The scripts of examples/11_guide_scripts under a real Slurm, stopped at random moments: each goes on by itself, with one
-snapshot at one step, and ends with the weights of a run that was left alone: test_guide_scripts.py LOCKSTEP
+snapshot at one step, and ends with the weights of a run that was left alone, bit for bit, or within 1e-6 where DDP sums in another order:
+test_guide_scripts.py LOCKSTEP
 
 LOCKSTEP_GUIDE_SEEDS=FIRST:COUNT says which; `tools/soak guide_scripts` counts on from run to run.
 """
@@ -27,8 +28,17 @@ FIRST, COUNT = map(int, os.environ.get("LOCKSTEP_GUIDE_SEEDS", "0:2").split(":")
 PATIENCE = 240
 STILL = 600  # A job that shows no sign of life for so long hangs.
 LAST_MOMENT = 60
-EQUAL = "import sys, torch\na, b = (torch.load(each, weights_only=True) for each in sys.argv[1:])\n" \
-        "sys.exit(0 if a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) else 'the weights differ')"
+# On two ranks the weights are equal bit for bit. From three, DistributedDataParallel's sums differ in their last bits where it
+# cuts the gradients into other buckets, and it cuts them anew in each process after the first step. Two scripts stay within 1e-6.
+# The third has BatchNorm over four samples, which makes any such bit large. It keeps the first buckets, as docs/guide/python.md
+# says, and is equal bit for bit.
+COMPARE = """import sys, torch
+a, b = (torch.load(each, weights_only=True) for each in sys.argv[1:3])
+limit = float(sys.argv[3])
+away = max(((a[name].double() - b[name].double()).abs() / b[name].double().abs().clamp(min=1)).max().item() for name in b) if a.keys() == b.keys() else None
+print(f"{away:.1e} away" if away else "equal")
+sys.exit(0 if away is not None and away <= limit else f"the weights differ: {away} away, at most {limit} is allowed")
+"""
 MAKE_PHOTOGRAPHS = """import pathlib, sys, random
 from PIL import Image
 draw = random.Random(1)
@@ -57,15 +67,28 @@ class GuideScripts(test_bed.BedTest):
 
     def begin(self, script, run, *flags):
         env = ["--env", f"PYTHONPATH={ROOT / 'python'}", "--env", "OMP_NUM_THREADS=1", "--env", "CUDA_VISIBLE_DEVICES=", "--env", "PYTHONWARNINGS=ignore"]
-        return self.job(*flags, *env, "--", peers.PYTHON, SCRIPTS / script, *self.commands[script], run=run)
+        folder, epochs, *more = self.commands[script]
+        # The more ranks, the fewer steps an epoch has.
+        words = (folder, epochs * max(2, self.ranks) // 2, *more)
+        return self.job(*flags, *env, "--", peers.PYTHON, self.file_of(script), *words, run=run)
+
+    def file_of(self, script):
+        if script != "photographs.py" or self.ranks < 3:
+            return SCRIPTS / script
+        text = (SCRIPTS / script).read_text()
+        self.assertIn("DistributedDataParallel(net)", text)
+        file = self.folder / script
+        file.write_text(text.replace("DistributedDataParallel(net)", "DistributedDataParallel(net, find_unused_parameters=True)"))
+        return file
 
     def weights_of_one_left_alone(self, script, shape):
-        if script not in self.whole:
-            run = f"whole-{script}"
+        key = script, self.ranks
+        if key not in self.whole:
+            run = f"whole-{script}-{self.ranks}"
             job = self.begin(script, run, *shape)
             self.assertEqual(self.ended(job, run)["JobState"], "COMPLETED", self.log(run))
-            self.whole[script] = self.folder / run / "weights.pt"
-        return self.whole[script]
+            self.whole[key] = self.folder / run / "weights.pt"
+        return self.whole[key]
 
     def steps(self, run):
         path = self.folder / run / "metrics.jsonl"
@@ -121,7 +144,7 @@ class GuideScripts(test_bed.BedTest):
         kind = self.KINDS[(seed + seed // len(self.commands)) % len(self.KINDS)]
         run, moment = f"run-{seed}", draw.randrange(1, LAST_MOMENT)
         # transformers 4.57 cannot load its optimizer on two CPU ranks: it wants it on "cpu:0".
-        self.ranks = 1 if self.script == "fine_tune.py" else 2
+        self.ranks = 1 if self.script == "fine_tune.py" else 3 if seed % 5 == 4 else 2
         shape = ("--nodes", self.ranks, "--tasks-per-node", 1)
         whole = self.weights_of_one_left_alone(self.script, shape)
         # A rank that was killed is started again within its job. If there is no other node, it is started on the same one.
@@ -129,15 +152,16 @@ class GuideScripts(test_bed.BedTest):
         self.until(lambda: any(step >= moment for step in self.steps(run)), f"{run} did not come to step {moment}", PATIENCE)
         what = kind(self, draw, job)
         state = self.ended(job, run)
-        told = f"seed {seed}: {self.script}, {what}, moment {moment}"
+        told = f"seed {seed}: {self.script} on {self.ranks}, {what}, moment {moment}"
         self.assertEqual(state["JobState"], "COMPLETED", told + "\n" + self.log(run))
-        done = subprocess.run([peers.PYTHON, "-c", EQUAL, whole, self.folder / run / "weights.pt"], text=True, capture_output=True, check=False)
+        limit = 1e-6 if self.ranks > 2 and self.script != "photographs.py" else 0
+        done = subprocess.run([peers.PYTHON, "-c", COMPARE, self.folder / run / "weights.pt", whole, str(limit)], text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, f"{told}: {done.stderr}\n{self.log(run)}")
         # The killed rank may not have saved yet. All other runs save when they are stopped, and are requeued once.
         if kind is not GuideScripts.by_kill:
             self.assertIn("goes on from", self.log(run), told)
             self.assertEqual(state["Restarts"], "1", told + "\n" + self.log(run))
-        print(told + ": goes on, and ends as one left alone", flush=True)
+        print(f"{told}: goes on, and ends as one left alone: {done.stdout.strip()}", flush=True)
 
     def test_stopped_at_random_moments(self):
         for seed in range(FIRST, FIRST + COUNT):
