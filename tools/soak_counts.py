@@ -188,6 +188,22 @@ def soak_python_watch(deadline):
     keep("python_watch", f"{first}:{after}", after - first, bad)
 
 
+def soak_python_healthy(deadline):
+    env = os.environ | {"LOCKSTEP_HEALTHY_S": str(deadline - time.monotonic()), "LOCKSTEP_BIN": os.environ.get("LOCKSTEP_BIN", str(BUILD / "bin")),
+                        "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    tests = ("Frozen.test_a_healthy_run_has_no_alarm", "Frozen.test_a_healthy_run_without_lines_has_no_alarm")
+    running = [subprocess.Popen([sys.executable, ROOT / "tests/python/test_frozen.py", test], env=env, text=True, cwd=ROOT,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for test in tests]
+    said_of_each = [each.communicate()[0] for each in running]
+    logged("python_healthy", "".join(said_of_each))
+    steps = [int(re.search(r"^.*healthy, asked .* (\d+) steps$", text, re.M)[1]) if "healthy, asked" in text else 0 for text in said_of_each]
+    bad = sum(each.returncode != 0 for each in running)
+    if not any(steps) and not bad:
+        sys.exit(f"error: the test of healthy scripts did not run: {said_of_each[0][-500:]}")
+    print(f"soak: python_healthy: {steps} steps, {bad} bad", file=sys.stderr)
+    keep("python_healthy", "", sum(steps), bad)
+
+
 SCRIPTS_AT_ONCE = 12  # Each start of the test begins with four runs that are left alone.
 
 
@@ -336,7 +352,8 @@ def main():
              "moments": soak_moments, "resumes": soak_resumes, "watch": soak_watch,
              "pauses": soak_pauses, "heal": soak_healings("heal", "tests/ranks/heal_test.py", LOCAL_HEALINGS, 12),
              "heal_slurm": soak_healings("heal_slurm", "tests/slurm/test_heal.py", ["test_killed_ranks_are_replaced_in_their_step"], 20),
-             "python_kills": soak_python_kills, "python_watch": soak_python_watch, "guide_scripts": soak_guide_scripts}
+             "python_kills": soak_python_kills, "python_watch": soak_python_watch,
+             "python_healthy": soak_python_healthy, "guide_scripts": soak_guide_scripts}
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*parts, "counts"])
     parser.add_argument("--minutes", type=float, default=10)
