@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a module with PyTorch's DistributedDataParallel as a recipe would: python peer.py SPEC prints the steps' losses.
+"""Trains a module with PyTorch's DistributedDataParallel as a recipe would: python peer.py answers each line that it reads, a SPEC, with
+the steps' losses: peer_server.py.
 
 SPEC is JSON: {"source", "object", "args", "data", "world", "steps", "seed", "global_batch", "lr", "momentum", "dtype"}. The
 order, the parts of a batch and the seed of each step are those of docs/formats/batches.md.
@@ -24,6 +25,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/golden"))
 from epoch_order import EpochOrder, mixed, part_of_batch  # noqa: E402
 from masked_text import sample  # noqa: E402
+from peer_server import serve  # noqa: E402
 from synthetic import input_of  # noqa: E402
 
 
@@ -148,13 +150,12 @@ def train(rank, spec, store, out):
     os._exit(0)
 
 
-def main():
-    spec = json.loads(sys.argv[1])
+def trained(spec):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "losses.json")
-        mp.spawn(train, args=(spec, os.path.join(folder, "store"), out), nprocs=spec["world"])
-        print(pathlib.Path(out).read_text())
+        mp.start_processes(train, args=(spec, os.path.join(folder, "store"), out), nprocs=spec["world"], start_method="fork")
+        return json.loads(pathlib.Path(out).read_text())
 
 
 if __name__ == "__main__":
-    main()
+    serve(trained)

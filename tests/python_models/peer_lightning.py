@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a class of stepping.py with Lightning's own Trainer in float64: python peer_lightning.py SPEC prints JSON with the steps' losses and
-the last epoch's metrics. SPEC is JSON: {"object", "args", "steps", "seed", "global_batch"}. The samples of a step are those of
-docs/formats/batches.md."""
-import json
+"""Trains a class of stepping_lightning.py with Lightning's own Trainer in float64: python peer_lightning.py answers each line that it reads, a
+SPEC, with the steps' losses and the epochs' metrics: peer_server.py. SPEC is JSON: {"object", "args", "steps", "seed",
+"global_batch"}. The samples of a step are those of docs/formats/batches.md."""
 import logging
-import sys
 import warnings
 
 import lightning
 import torch
 
-import stepping
+import stepping_lightning
 from peer import EpochOrder, idx, part_of_batch
+from peer_server import serve
 
 
 class Order:
@@ -45,19 +44,18 @@ def data(name):
     return torch.utils.data.TensorDataset(idx(f"{name}-images-idx3-ubyte").unsqueeze(1).double() / 255, idx(f"{name}-labels-idx1-ubyte").long())
 
 
-def main():
-    spec = json.loads(sys.argv[1])
+def trained(spec):
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.manual_seed(spec["seed"])
-    net = getattr(stepping, spec["object"])(**spec["args"])
+    net = getattr(stepping_lightning, spec["object"])(**spec["args"])
     seen, train = Losses(), data("train")
     trainer = lightning.Trainer(max_steps=spec["steps"], accelerator="cpu", devices=1, precision="64-true", logger=False, callbacks=[seen],
                                 enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0)
     trainer.fit(net, torch.utils.data.DataLoader(train, batch_sampler=Order(len(train), spec)),
                 torch.utils.data.DataLoader(data("t10k"), batch_size=256))
-    print(json.dumps({"losses": seen.losses, "metrics": seen.metrics}))
+    return {"losses": seen.losses, "metrics": seen.metrics}
 
 
 if __name__ == "__main__":
-    main()
+    serve(trained)

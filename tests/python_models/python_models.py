@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of Python models share: a Python with PyTorch that hosts the trainer, recipes, and PyTorch's own DDP."""
+import atexit
 import json
 import os
 import pathlib
@@ -28,13 +29,27 @@ def peer_losses(**spec):
     return peer_json(HERE / "peer.py", wanted)
 
 
+SERVERS = {}
+
+
 def peer_json(script, spec):
-    """What PyTorch's or Lightning's own loop prints at its end."""
-    clean = {name: value for name, value in os.environ.items() if not harness.LAUNCHERS.match(name)}
-    done = subprocess.run([PYTHON, script, json.dumps(spec)], text=True, capture_output=True, check=False, env=clean)
-    if done.returncode != 0:
-        raise AssertionError(done.stderr[-3000:])
-    return json.loads(done.stdout.splitlines()[-1])
+    """What PyTorch's or Lightning's own loop says of a training. One process of a script answers all that a test file asks."""
+    if script not in SERVERS:
+        clean = {name: value for name, value in os.environ.items() if not harness.LAUNCHERS.match(name)}
+        SERVERS[script] = subprocess.Popen([PYTHON, script], text=True, env=clean, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        atexit.register(end_server, SERVERS[script])
+    server = SERVERS[script]
+    server.stdin.write(json.dumps(spec) + "\n")
+    server.stdin.flush()
+    said = json.loads(server.stdout.readline() or '{"error": "it has ended"}')
+    if "error" in said:
+        raise AssertionError(f"{script.name} {spec}: {said['error']}")
+    return said["answer"]
+
+
+def end_server(server):
+    server.stdin.close()
+    server.wait()
 
 
 class PythonModelsTest(harness.RanksTest):

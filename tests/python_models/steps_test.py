@@ -8,15 +8,19 @@ import json
 
 from python_models import HERE, NETS, PythonModelsTest, harness, main, peer_json, peer_losses
 
-STEPPING = HERE / "stepping.py"
+STEPPING, LIGHTNING = HERE / "stepping.py", HERE / "stepping_lightning.py"
 BATCH = 200  # 8 steps an epoch, so that 50 steps are more than six epochs.
+
+
+def source_of(name):
+    return LIGHTNING if name in ("Lit", "LateLayers", "LitWithHook") else STEPPING
 
 
 class Steps(PythonModelsTest):
     def recipe(self, name, more="", **args):
         path = self.folder / f"recipe-{len(self.commands)}.toml"
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in args.items())
-        path.write_text(f'[model]\nname = "python:{STEPPING}:{name}"\n[model.args]\n{lines}\n[data]\nkind = "idx"\n'
+        path.write_text(f'[model]\nname = "python:{source_of(name)}:{name}"\n[model.args]\n{lines}\n[data]\nkind = "idx"\n'
                         f'path = "{harness.SOURCE}/datasets/digits"\nglobal_batch = {BATCH}\n[trainer]\nmax_steps = 50\nseed = 1\n'
                         'accelerator = "cpu"\nthreads = 1\nprecision = "fp64"\n[observe]\nlog_every = 1\n' + more)
         return path
@@ -50,7 +54,7 @@ class Steps(PythonModelsTest):
         for name, args in (("Lit", {"optimizer": "adamw", "schedule": "onecycle"}), ("Plain", {"optimizer": "adam", "schedule": "lambda"})):
             with self.subTest(name=name):
                 self.trained("trainer.max_steps=50", recipe=self.recipe(name, **args), ranks=2, run=name)
-                self.assert_same(self.step_losses(name), peer_losses(source=str(STEPPING), object=name, args=args, world=2, dtype="float64",
+                self.assert_same(self.step_losses(name), peer_losses(source=str(source_of(name)), object=name, args=args, world=2, dtype="float64",
                                                                      global_batch=BATCH, own_steps=True))
 
     def test_a_resumed_run_comes_out_bit_for_bit(self):
@@ -127,7 +131,7 @@ class Steps(PythonModelsTest):
     def test_the_recipe_may_decide_instead(self):
         recipe = self.recipe("Lit", more='[optimizer]\nname = "sgd"\nlr = 0.1\nmomentum = 0.9\n')
         self.trained("model.steps=recipe", recipe=recipe, ranks=1, run="run")
-        self.assert_same(self.step_losses("run"), peer_losses(source=str(STEPPING), object="Lit", dtype="float64", global_batch=BATCH))
+        self.assert_same(self.step_losses("run"), peer_losses(source=str(LIGHTNING), object="Lit", dtype="float64", global_batch=BATCH))
 
 
 if __name__ == "__main__":
