@@ -35,9 +35,12 @@ LAST_MOMENT = 60
 COMPARE = """import sys, torch
 a, b = (torch.load(each, weights_only=True) for each in sys.argv[1:3])
 limit = float(sys.argv[3])
-away = max(((a[name].double() - b[name].double()).abs() / b[name].double().abs().clamp(min=1)).max().item() for name in b) if a.keys() == b.keys() else None
-print(f"{away:.1e} away" if away else "equal")
-sys.exit(0 if away is not None and away <= limit else f"the weights differ: {away} away, at most {limit} is allowed")
+if a.keys() != b.keys():
+    sys.exit("the weights have other names")
+away = [((a[name].double() - b[name].double()).abs() / b[name].double().abs().clamp(min=1)).max().item() for name in b]
+if not all(each <= limit for each in away):  # A NaN is not.
+    sys.exit(f"the weights differ: {max(away)} away, at most {limit} is allowed")
+print(f"{max(away):.1e} away" if max(away) else "equal")
 """
 MAKE_PHOTOGRAPHS = """import pathlib, sys, random
 from PIL import Image
