@@ -172,12 +172,17 @@ def soak_resumes(deadline):
 FROZEN_AT_ONCE = 10
 
 
+def frozen_env(**more):
+    """The variables of tests/python/test_frozen.py."""
+    return os.environ | {"LOCKSTEP_BIN": os.environ.get("LOCKSTEP_BIN", str(BUILD / "bin")), "LOCKSTEP_TEST_PEERS": "1",
+                         "PYTHONDONTWRITEBYTECODE": "1"} | more
+
+
 def soak_python_watch(deadline):
     first = max((int(line["seeds"].partition(":")[2]) for line in counted("python_watch")), default=0)
     after, bad = first, 0
     while time.monotonic() < deadline:
-        env = os.environ | {"LOCKSTEP_FROZEN_SEEDS": f"{after}:{FROZEN_AT_ONCE}", "LOCKSTEP_BIN": os.environ.get("LOCKSTEP_BIN", str(BUILD / "bin")),
-                            "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = frozen_env(LOCKSTEP_FROZEN_SEEDS=f"{after}:{FROZEN_AT_ONCE}")
         done = subprocess.run([sys.executable, ROOT / "tests/python/test_frozen.py", "Frozen.test_drawn"], env=env, text=True, cwd=ROOT,
                               capture_output=True, check=False)
         logged("python_watch", done.stdout + done.stderr)
@@ -189,8 +194,7 @@ def soak_python_watch(deadline):
 
 
 def soak_python_healthy(deadline):
-    env = os.environ | {"LOCKSTEP_HEALTHY_S": str(deadline - time.monotonic()), "LOCKSTEP_BIN": os.environ.get("LOCKSTEP_BIN", str(BUILD / "bin")),
-                        "LOCKSTEP_TEST_PEERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    env = frozen_env(LOCKSTEP_HEALTHY_S=str(deadline - time.monotonic()))
     tests = ("Frozen.test_a_healthy_run_has_no_alarm", "Frozen.test_a_healthy_run_without_lines_has_no_alarm")
     running = [subprocess.Popen([sys.executable, ROOT / "tests/python/test_frozen.py", test], env=env, text=True, cwd=ROOT,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for test in tests]

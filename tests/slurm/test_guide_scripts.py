@@ -35,8 +35,8 @@ LAST_MOMENT = 60
 COMPARE = """import sys, torch
 a, b = (torch.load(each, weights_only=True) for each in sys.argv[1:3])
 limit = float(sys.argv[3])
-if a.keys() != b.keys():
-    sys.exit("the weights have other names")
+if {name: each.shape for name, each in a.items()} != {name: each.shape for name, each in b.items()}:
+    sys.exit("the weights have other names or shapes")
 away = [((a[name].double() - b[name].double()).abs() / b[name].double().abs().clamp(min=1)).max().item() for name in b]
 if not all(each <= limit for each in away):  # A NaN is not.
     sys.exit(f"the weights differ: {max(away)} away, at most {limit} is allowed")
