@@ -3,7 +3,8 @@
 //
 //     device_training RUN_DIR auto|on|off EPOCHS [RANK:STEP:PLACE…]
 //
-// Each RANK:STEP:PLACE kills that rank once, in forward, in backward, or after the update. Rank 0 writes the weights'
+// Each RANK:STEP:PLACE kills that rank once, in forward, in backward, or after the update, and not before the ranks
+// have met again after the death before it: two dead ranks of two have lost the state. Rank 0 writes the weights'
 // digest to RUN_DIR/result.
 //
 // The pretended collectives behave as NCCL's between devices of one node: a lost peer is no error. The host goes on,
@@ -32,6 +33,27 @@ namespace {
 using namespace lockstep;
 
 std::atomic<bool> is_hung = false;
+
+/// Kills this process at the moments that the command line names, each of them once and in their order.
+struct Kills {
+  std::filesystem::path folder;
+  std::vector<std::string> all;
+  int rank = 0;
+  std::size_t when_met = 0;  ///< How many had been done when the ranks last met.
+
+  std::size_t done() const {
+    std::size_t count = 0;
+    while (std::filesystem::exists(folder / ("killed-" + std::to_string(count)))) ++count;
+    return count;
+  }
+  void at(std::int64_t step, const char* place) const {
+    const auto next = done();
+    const auto now = std::to_string(rank) + ":" + std::to_string(step) + ":" + place;
+    if (next != when_met || next == all.size() || all[next] != now) return;
+    std::ofstream(folder / ("killed-" + std::to_string(next))) << now;
+    std::raise(SIGKILL);
+  }
+};
 
 struct Ended : c10d::Work {
   explicit Ended(std::vector<at::Tensor> tensors)
@@ -81,11 +103,14 @@ struct LikeNccl : c10d::Backend {
 };
 
 struct Collectives : CollectiveMaker {
+  explicit Collectives(Kills& kills_) : kills(kills_) {}
   c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest& request) const override {
+    kills.when_met = kills.done();
     return c10::make_intrusive<LikeNccl>(request);
   }
   std::optional<std::string> failure(c10d::Backend&) const override { return std::nullopt; }
   void end(c10d::Backend&, bool) const noexcept override { is_hung = false; }
+  Kills& kills;
 };
 
 struct HostCopies : CopyStream {
@@ -94,7 +119,7 @@ struct HostCopies : CopyStream {
 };
 
 struct Device : lockstep::testing::FakeBackend {
-  Device() : FakeBackend(1) {}
+  explicit Device(Kills& kills) : FakeBackend(1), made(kills) {}
   using FakeBackend::synchronize;
   void synchronize(int, const std::function<void()>& look) const override {
     while (is_hung) {
@@ -110,22 +135,6 @@ struct Device : lockstep::testing::FakeBackend {
     return {.facts = facts, .visible = 1, .backend = this};
   }
   Collectives made;
-};
-
-/// Kills this process at the moments that the command line names, each of them once.
-struct Kills {
-  std::filesystem::path folder;
-  std::vector<std::string> all;
-  int rank = 0;
-
-  void at(std::int64_t step, const char* place) const {
-    std::size_t done = 0;
-    while (std::filesystem::exists(folder / ("killed-" + std::to_string(done)))) ++done;
-    const auto now = std::to_string(rank) + ":" + std::to_string(step) + ":" + place;
-    if (done == all.size() || all[done] != now) return;
-    std::ofstream(folder / ("killed-" + std::to_string(done))) << now;
-    std::raise(SIGKILL);
-  }
 };
 
 struct Net : Module {
@@ -171,7 +180,7 @@ void train(const std::filesystem::path& folder, const std::string& heal, int epo
   const auto env = Environment::of_process();
   const auto placement = placement_from(env);
   kills.rank = placement.rank;
-  const Device device;
+  const Device device(kills);
   auto group = join_with_device(placement, env, {}, [&] { return device.of(placement.rank); });
   Net net(kills);
   AfterUpdate after(kills);
