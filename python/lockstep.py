@@ -1597,6 +1597,15 @@ class _Ranks:
         torch.distributed.broadcast(buffer, 0, group=self._group)
         return bytes(_bytes_of(buffer))
 
+    def all_agree(self, answer):
+        """Returns True if `answer` is true on every rank."""
+        if not self._group:
+            return answer
+        torch = _torch()
+        least = torch.tensor([int(answer)])
+        torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN, group=self._group)
+        return bool(least.item())
+
     def wait_for_all(self):
         if self._group:
             _torch().distributed.barrier(group=self._group)
@@ -1887,6 +1896,87 @@ def _misfit(live, saved):
         if tensor.dtype != saved[name].dtype:
             return "'%s' is %s, want %s" % (name, saved[name].dtype, tensor.dtype)
     return None
+
+
+class _Buckets:
+    """The buckets in which DistributedDataParallel sums gradients.
+
+    After its first step each process fills them anew, in the order in which the gradients came. The bits of a sum of three ranks or
+    more depend on its place in a bucket. So a snapshot holds this order, and a resumed process has the same buckets in its first step.
+    """
+
+    def __init__(self, ranks, models):
+        self._ranks, self._wanted = ranks, []
+        self._set(models)
+
+    def _set(self, models):
+        self._models = [self._ddp_of(each) for each in models]
+        self._orders = [None] * len(self._models)
+
+    @staticmethod
+    def _ddp_of(model):
+        """Returns the DistributedDataParallel of a model if it fills its buckets anew, or None."""
+        model = getattr(model, "_orig_mod", model)
+        private = ("reducer", "logger", "_get_ddp_logging_data", "_set_ddp_runtime_logging_sample_rate", "parameters_to_ignore")
+        if type(model).__name__ != "DistributedDataParallel" or not all(hasattr(model, each) for each in private):
+            return None
+        # With these, it keeps its buckets, or one backward pass of ours is more to it than a sum.
+        others = ("find_unused_parameters", "static_graph", "mixed_precision", "_use_python_reducer", "_delay_all_reduce_params")
+        is_plain = not any(getattr(model, each, None) for each in others) and not model._get_ddp_logging_data().get("comm_hook")
+        return model if is_plain else None
+
+    @staticmethod
+    def _told_order(model):
+        text = model._get_ddp_logging_data().get("rebuilt_per_bucket_param_indices", "")
+        return [int(each) for each in re.findall("[0-9]+", text)]
+
+    def orders(self):
+        """Returns the order of each model's parameters, or None for a model that has none. Collective."""
+        for place, model in enumerate(self._models):
+            if model is None or self._orders[place]:
+                continue
+            model.reducer._rebuild_buckets()  # Else the next forward pass does it.
+            model._set_ddp_runtime_logging_sample_rate(1)
+            model.logger.set_runtime_stats_and_log()
+            model._set_ddp_runtime_logging_sample_rate(100)  # PyTorch's own.
+            self._orders[place] = self._told_order(model) or None
+        return self._orders
+
+    def restore(self, orders):
+        """Fills the buckets in these orders, before the first step of this process. Collective."""
+        self._wanted = orders or []
+        for place, (model, order) in enumerate(zip(self._models, self._wanted)):
+            if model is None or not order:
+                continue
+            parameters = [each for name, each in model.module.named_parameters()
+                          if each.requires_grad and name not in model.parameters_to_ignore]
+            if self._ranks.all_agree(self._may_fill(model, parameters, order)) and not model.reducer._rebuild_buckets():
+                self._fill(model, parameters, order)
+                self._orders[place] = order
+
+    def take_over(self, models):
+        """Does the same for models that were wrapped after restore(). Collective."""
+        self._set(models)
+        self.restore(self._wanted)
+
+    def _may_fill(self, model, parameters, order):
+        is_hooked = any(each._backward_hooks or getattr(each, "_post_accumulate_grad_hooks", None) for each in parameters)
+        is_sparse = any(getattr(each, "sparse", False) for each in model.modules())
+        return sorted(order) == list(range(len(parameters))) and not is_hooked and not is_sparse and not self._told_order(model)
+
+    @staticmethod
+    def _fill(model, parameters, order):
+        """Lets gradients of zero come in this order."""
+        torch = _torch()
+        kept = [each.grad for each in parameters]
+        for each in parameters:
+            each.grad = None
+        model.reducer.prepare_for_backward([])
+        for place in order:
+            torch.autograd.backward(parameters[place], torch.zeros_like(parameters[place]))
+        for each, gradient in zip(parameters, kept):
+            each.grad = gradient
+        model.reducer._rebuild_buckets()
 
 
 # ---- saves that go on behind the training ----
@@ -2501,6 +2591,7 @@ class _Saves:
 
     def __init__(self, ranks, objects, cursor, records, stops):
         self._ranks, self._objects, self._cursor, self._records, self._stops = ranks, objects, cursor, records, stops
+        self.buckets = _Buckets(ranks, [model for _, model in _several(objects.all.get("model", []))])
         self.saver = self._snapshots = None  # On rank 0 only.
         self.saved = None  # The `place` of the newest snapshot, from the moment its save begins.
         self._newest, self._has_failed = None, False
@@ -2522,11 +2613,12 @@ class _Saves:
             if self._ranks.is_main:
                 self._save_again(is_best)
             return
-        ranks = self._ranks.gather(self._cursor.now())
+        ranks, orders = self._ranks.gather(self._cursor.now()), self.buckets.orders()
         if self._ranks.is_main:
             self.tell(self.saver.wait())
             stops.requests.begin_save(at.step)
             state, files = self._content(at, own_state, ranks)
+            state["python"]["bucket_orders"] = orders
             self.saver.begin(at.step, state, files, is_best)
         self.saved = self.place(at)
 
@@ -2669,6 +2761,7 @@ class Run:
         self.state = _unpacked(own["state"], extensions)
         self._records.restore(state, extensions)
         self._cursor.restore(own["position"], extensions, state["world"])
+        self._saves.buckets.restore(own.get("bucket_orders"))
         self.resumed_from, self._saves.saved = path, self._saves.place(self._at())
         if self._ranks.is_main:
             self._folder.has_taken(self.step)
@@ -3086,6 +3179,7 @@ class _LightningHooks:
         self._global_step = trainer.global_step
         if not self._is_known():
             return
+        run._saves.buckets.take_over([trainer.strategy.model])
         fetcher = trainer.fit_loop._data_fetcher
         epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
         facts = {"object": loader, "sampler": None, "accumulate": trainer.accumulate_grad_batches}

@@ -190,6 +190,32 @@ class Runs(unittest.TestCase):
         self.check_equal(self.finish(run, 2), self.whole(2))
         self.assertIn("goes on from", self.said(run))
 
+    def test_three_ranks_sum_in_the_order_of_the_run_before(self):
+        """A sum of three depends on its place in a bucket, and DDP fills its buckets anew in each process, after the first step."""
+        given = {"width": 500, "samples": 60, "epochs": 8, "every_steps": 1, "keep": 50}
+        whole = self.whole(3, **given)
+        stopped = self.finish(self.new(), 3, 75, signal_at=8, at_rank=1, **given)
+        for last in (7, 2, 1):  # A process that saves after its first step has not filled its buckets anew.
+            with self.subTest(last=last):
+                run = self.new()
+                shutil.copytree(stopped, run, symlinks=True)
+                for step, path in train.lockstep._listed_snapshots(run / "snapshots"):
+                    if step > last:
+                        shutil.rmtree(path)
+                self.finish(run, 3, 75, signal_at=20, at_rank=1, first=last, **given)
+                self.check_equal(self.finish(run, 3, **given), whole)
+                self.assertIn(f"step-{last:010}: epoch", self.said(run))
+
+    def test_where_ddp_does_more_than_a_sum(self):
+        """A backward pass of ours would be more than one to a hook, so there the buckets stay as they are."""
+        for kind, is_equal in (("gradient_as_bucket_view", True), ("find_unused_parameters", True), ("static_graph", False),
+                               ("comm_hook", False), ("hook", False)):
+            with self.subTest(kind):
+                given = {"width": 500, "samples": 60, "ddp": kind}
+                run = self.new()
+                self.finish(run, 3, 75, signal_at=4, at_rank=1, **given)
+                self.check_equal(self.finish(run, 3, **given), self.whole(3, **given), within=0.0 if is_equal else 0.1)
+
     def test_another_number_of_ranks(self):
         given = {"sampler": "lockstep", "samples": 41, "global_batch": 6}
         run, whole = self.new(), self.whole(**given)

@@ -12,13 +12,14 @@ import sys
 import time
 
 import torch
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import lockstep  # noqa: E402
 
 DEFAULTS = {"epochs": 3, "samples": 40, "batch": 4, "accumulate": 1, "sampler": "plain", "workers": 0, "every_steps": 3, "width": 6,
-            "global_batch": 0, "keep": 3, "persistent": 0, "draws": 0, "stop_reading": 0, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": 0}
+            "global_batch": 0, "keep": 3, "first": 0, "persistent": 0, "draws": 0, "ddp": "", "stop_reading": 0, "kill_at": 0, "signal_at": 0, "signal": "TERM", "at_rank": 0, "job_end": 0}
 
 
 class Points(Dataset):
@@ -45,6 +46,11 @@ def made_loader(given, world):
     return DataLoader(data, given.batch, shuffle=True, **workers)
 
 
+def require_gradient(gradient):
+    if not gradient.any():
+        raise AssertionError("a backward pass that is not the program's")
+
+
 def made_model(given, world):
     """With dropout and BatchNorm; without, and in float64, where ranks must not matter."""
     if given.sampler == "lockstep":
@@ -52,7 +58,14 @@ def made_model(given, world):
     else:
         net = torch.nn.Sequential(torch.nn.Linear(3, given.width), torch.nn.BatchNorm1d(given.width), torch.nn.Dropout(0.2),
                                   torch.nn.Linear(given.width, 1))
-    return net, torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
+    if world == 1:
+        return net, net
+    model = torch.nn.parallel.DistributedDataParallel(net, **({given.ddp: True} if given.ddp and "hook" not in given.ddp else {}))
+    if given.ddp == "comm_hook":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    if given.ddp == "hook":
+        net[0].weight.register_hook(require_gradient)
+    return net, model
 
 
 def train(folder, tell=lambda step: None, **options):
@@ -80,7 +93,7 @@ def train(folder, tell=lambda step: None, **options):
             factor = 1 + random.random() + torch.rand(()).item()
         for x, y, numbers in run.steps(loader, accumulate=given.accumulate):
             tell(run.step)
-            if rank == given.at_rank and first == 0 and run.step + 1 in (given.kill_at, given.signal_at):
+            if rank == given.at_rank and first == given.first and run.step + 1 in (given.kill_at, given.signal_at):
                 os.kill(os.getpid(), signal.SIGKILL if given.kill_at else getattr(signal, "SIG" + given.signal))
             loss = torch.nn.functional.mse_loss(model(x.to(net[0].weight.dtype)), y.to(net[0].weight.dtype))
             (factor * loss * run.weight / given.accumulate).backward()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The scripts of examples/11_guide_scripts under a real Slurm, stopped at random moments: each goes on by itself, with one
-snapshot at one step, and ends with the weights of a run that was left alone, bit for bit, or within 1e-6 where DDP sums in another order:
+snapshot at one step, and ends with the weights of a run that was left alone, bit for bit:
 test_guide_scripts.py LOCKSTEP
 
 LOCKSTEP_GUIDE_SEEDS=FIRST:COUNT says which; `tools/soak guide_scripts` counts on from run to run.
@@ -28,19 +28,13 @@ FIRST, COUNT = map(int, os.environ.get("LOCKSTEP_GUIDE_SEEDS", "0:2").split(":")
 PATIENCE = 240
 STILL = 600  # A job that shows no sign of life for so long hangs.
 LAST_MOMENT = 60
-# On two ranks the weights are equal bit for bit. From three, DistributedDataParallel's sums differ in their last bits where it
-# cuts the gradients into other buckets, and it cuts them anew in each process after the first step. Two scripts stay within 1e-6.
-# The third has BatchNorm over four samples, which makes any such bit large. It keeps the first buckets, as docs/guide/python.md
-# says, and is equal bit for bit.
 COMPARE = """import sys, torch
 a, b = (torch.load(each, weights_only=True) for each in sys.argv[1:3])
-limit = float(sys.argv[3])
 if {name: each.shape for name, each in a.items()} != {name: each.shape for name, each in b.items()}:
     sys.exit("the weights have other names or shapes")
-away = [((a[name].double() - b[name].double()).abs() / b[name].double().abs().clamp(min=1)).max().item() for name in b]
-if not all(each <= limit for each in away):  # A NaN is not.
-    sys.exit(f"the weights differ: {max(away)} away, at most {limit} is allowed")
-print(f"{max(away):.1e} away" if max(away) else "equal")
+if not all(torch.equal(a[name], b[name]) for name in b):  # A NaN is not.
+    sys.exit(f"the weights differ, by {max((a[name].double() - b[name].double()).abs().max().item() for name in b)} at most")
+print("equal")
 """
 MAKE_PHOTOGRAPHS = """import pathlib, sys, random
 from PIL import Image
@@ -73,16 +67,7 @@ class GuideScripts(test_bed.BedTest):
         folder, epochs, *more = self.commands[script]
         # The more ranks, the fewer steps an epoch has.
         words = (folder, epochs * max(2, self.ranks) // 2, *more)
-        return self.job(*flags, *env, "--", peers.PYTHON, self.file_of(script), *words, run=run)
-
-    def file_of(self, script):
-        if script != "photographs.py" or self.ranks < 3:
-            return SCRIPTS / script
-        text = (SCRIPTS / script).read_text()
-        self.assertIn("DistributedDataParallel(net)", text)
-        file = self.folder / script
-        file.write_text(text.replace("DistributedDataParallel(net)", "DistributedDataParallel(net, find_unused_parameters=True)"))
-        return file
+        return self.job(*flags, *env, "--", peers.PYTHON, SCRIPTS / script, *words, run=run)
 
     def weights_of_one_left_alone(self, script, shape):
         key = script, self.ranks
@@ -157,8 +142,7 @@ class GuideScripts(test_bed.BedTest):
         state = self.ended(job, run)
         told = f"seed {seed}: {self.script} on {self.ranks}, {what}, moment {moment}"
         self.assertEqual(state["JobState"], "COMPLETED", told + "\n" + self.log(run))
-        limit = 1e-6 if self.ranks > 2 and self.script != "photographs.py" else 0
-        done = subprocess.run([peers.PYTHON, "-c", COMPARE, self.folder / run / "weights.pt", whole, str(limit)], text=True, capture_output=True, check=False)
+        done = subprocess.run([peers.PYTHON, "-c", COMPARE, self.folder / run / "weights.pt", whole], text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, f"{told}: {done.stderr}\n{self.log(run)}")
         # The killed rank may not have saved yet. All other runs save when they are stopped, and are requeued once.
         if kind is not GuideScripts.by_kill:
