@@ -177,6 +177,8 @@ std::optional<WatchVerdict> ranks_apart(const Sights& ranks) {
 std::optional<WatchVerdict> verdict_on(const Sights& ranks, double stopped_for_s) {
   if (std::ranges::all_of(ranks, &RankSight::is_stopped)) return std::nullopt;
   if (auto verdict = stopped(ranks, stopped_for_s)) return verdict;
+  // A rank that waits for the stopped one may have begun to wait earlier, and in an earlier collective.
+  if (std::ranges::any_of(ranks, &RankSight::is_stopped)) return std::nullopt;
   const bool all_tell = std::ranges::all_of(ranks, [](const auto& each) { return each.page.has_value(); });
   if (ranks.empty() || !all_tell) return std::nullopt;
   const auto [least, most] = std::ranges::minmax_element(ranks, {}, progress_of);

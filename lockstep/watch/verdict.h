@@ -4,7 +4,7 @@
 /// Who holds up a job. The verdict follows from one look at all ranks, by these rules:
 ///
 /// 1. A rank whose process is stopped, by SIGSTOP or by a debugger, holds up the others. If all ranks are stopped,
-///    somebody has suspended the job, and no rank is at fault.
+///    somebody has suspended the job, and no rank is at fault. While one is stopped, no other rank is blamed.
 /// 2. The rank that has begun the fewest collectives holds up those that wait in a later one. That rank is late in its
 ///    phase.
 /// 3. Ranks in the same collective that differ in its operation or size have lost each other: one has left a collective

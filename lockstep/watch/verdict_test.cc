@@ -62,6 +62,18 @@ TEST(Verdicts, NameAStoppedProcessFirst) {
   EXPECT_HAS(verdict_on(four(frozen, 11))->text, "is stopped by a debugger");
 }
 
+// A stopped rank may have begun a collective whose predecessor it has not sent yet.
+TEST(Verdicts, BlameNobodyElseWhileAProcessIsStopped) {
+  auto frozen = rank(2, Phase::kBackward, 57, 9.8);
+  frozen.state = 'T';
+  auto ranks = four(frozen, 9.9);
+  ranks[1] = rank(1, Phase::kBackward, 56, 10.1);
+  EXPECT_EQ(verdict_on(ranks), std::nullopt);
+  ranks[2].age_s = 10;
+  ASSERT_TRUE(verdict_on(ranks));
+  EXPECT_EQ(verdict_on(ranks)->ranks, std::vector<int>{2});
+}
+
 TEST(Verdicts, AreNoneOnAJobThatIsStoppedAsAWhole) {
   auto ranks = four(rank(1, Phase::kBackward, 57, 100));
   for (auto& each : ranks) each.state = 'T';
