@@ -1486,6 +1486,32 @@ def _end_gloo():
         groups.destroy_process_group()
 
 
+def _threads():
+    """Returns the state of each thread but the first, and how often it has slept and been interrupted."""
+    found = []
+    for each in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):  # It has ended meanwhile.
+            if int(each) != os.getpid():
+                found.append(re.findall("^State:\t.|ctxt_switches:\t[0-9]+$", _read_text("/proc/self/task/%s/status" % each), re.M))
+    return found
+
+
+def _await_idle_threads(most_s=1):
+    """Waits until the other threads of this process are idle. Called as Python begins to end.
+
+    A thread of Gloo drops its tensors some time after its exchange has ended. For a tensor of Python's it takes Python's lock, which it
+    gets no more once Python ends: Python ends the thread then, and the process dies by signal 6, "terminate called without an active
+    exception" (PyTorch 2.11: TensorImpl::decref_pyobject below ProcessGroupGloo::runLoop).
+    """
+    limit, before = time.monotonic() + most_s, None
+    while time.monotonic() < limit:
+        time.sleep(0.002)  # Whoever waits for Python's lock gets it now.
+        now = _threads()
+        if now == before and all("State:\tS" in each for each in now):
+            return
+        before = now
+
+
 def _end_program():
     """Ends the program with the exit code that asks for another start."""
     atexit.register(_end_gloo)
@@ -1509,6 +1535,7 @@ class _Ranks:
         self._begun = time.monotonic()
         if self.world > 1:
             self._group = _torch().distributed.new_group(backend="gloo")
+            atexit.register(_await_idle_threads)
         elif int(os.environ.get("WORLD_SIZE") or 1) > 1 and os.environ.get("RANK"):
             raise Error("WORLD_SIZE is %s, and torch.distributed is not initialised" % os.environ["WORLD_SIZE"],
                         "call torch.distributed.init_process_group() before lockstep.start(): else each rank would be a run of its own")

@@ -4,6 +4,7 @@
 import collections
 import contextlib
 import errno
+import hashlib
 import io
 import json
 import math
@@ -14,6 +15,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -281,6 +284,50 @@ class ByThemselves(InAFolder):
         done = subprocess.run([LOCKSTEP, "snapshot", "ls", self.folder], text=True, capture_output=True, check=True)
         self.assertRegex(done.stdout, r"step 0 .* whole")
         self.assertEqual(sorted(os.listdir(self.folder / "snapshots")), ["latest", "run-id", "step-0000000000"])
+
+
+class EndOfPython(unittest.TestCase):
+    def test_waits_for_a_thread_at_work(self):
+        """As one of Gloo's that drops its tensors. It needs Python's lock at the end of its work."""
+        for amount in (1, 1000, 200_000):
+            done, may_begin = [], threading.Event()
+
+            def work(amount=amount, done=done, may_begin=may_begin):
+                may_begin.wait()
+                hashlib.pbkdf2_hmac("sha256", b"without", b"the lock", amount)
+                done.append(amount)
+
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+            may_begin.set()
+            lockstep._await_idle_threads(most_s=60)
+            self.assertEqual(done, [amount])
+            thread.join()
+
+    def test_waits_no_longer_than_it_may(self):
+        over = threading.Event()
+
+        def turn():
+            while not over.is_set():
+                pass
+
+        thread = threading.Thread(target=turn, daemon=True)
+        thread.start()
+        began = time.monotonic()
+        lockstep._await_idle_threads(most_s=0.1)
+        self.assertGreaterEqual(time.monotonic() - began, 0.1)
+        over.set()
+        thread.join()
+
+    def test_is_asked_for_by_ranks(self):
+        code = ("import atexit, os, sys, torch; sys.path.insert(0, sys.argv[1]); import lockstep; "
+                "torch.distributed.init_process_group('gloo', init_method='file://' + sys.argv[2], rank=int(sys.argv[3]), world_size=2); "
+                "before = atexit._ncallbacks(); lockstep._Ranks(); print(atexit._ncallbacks() - before); "
+                "lockstep._await_idle_threads(); sys.stdout.flush(); os._exit(0)")
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [subprocess.Popen([sys.executable, "-c", code, MODULE.parent, f"{folder}/store", str(rank)], stdout=subprocess.PIPE, text=True)
+                     for rank in range(2)]
+            self.assertEqual([rank.communicate()[0] for rank in ranks], ["1\n", "1\n"])
 
 
 if __name__ == "__main__":
