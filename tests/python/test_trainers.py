@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """lockstep.Lightning() and lockstep.HuggingFace(): a run that was killed or stopped ends as one that was left alone."""
+import importlib
 import importlib.metadata
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ pythons.with_each(__file__)
 import torch  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
+IMPORTS = {"lightning_train.py": "lightning", "accelerate_train.py": "accelerate", "hugging_face_train.py": "transformers.trainer"}
 
 
 def has(package, version):
@@ -27,15 +30,35 @@ def has(package, version):
 
 class Trainers(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep trainers ")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep trainers "))  # No fork may remove it at its exit.
+        self.addCleanup(shutil.rmtree, self.folder)
 
     def ran(self, script, run, *words, code=0, launcher=()):
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "LOCKSTEP_RUN"))} | {"CUDA_VISIBLE_DEVICES": ""}
-        done = subprocess.run([*launcher, sys.executable, HERE / script, self.folder / run, *words], env=env, text=True, capture_output=True, check=False, timeout=280)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stderr
+        arguments = [str(HERE / script), str(self.folder / run), *words]
+        if launcher:
+            done = subprocess.run([*launcher, sys.executable, *arguments], env=env, text=True, capture_output=True, check=False, timeout=280)
+            ended, said = done.returncode, done.stderr
+        else:
+            ended, said = self.forked(arguments, env)
+        self.assertEqual(ended, code, said)
+        return said
+
+    def forked(self, arguments, env):
+        """How a script ends and what it says in a fork of this process, which has imported what takes a script seconds, and never used it."""
+        importlib.import_module(IMPORTS[pathlib.Path(arguments[0]).name])
+        with tempfile.TemporaryFile("w+", dir=self.folder) as said:
+            pid = os.fork()
+            if pid == 0:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                os.dup2(said.fileno(), 2)
+                os.environ.clear()
+                os.environ.update(env)
+                sys.argv = arguments
+                pythons.become_script(arguments[0])
+            ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            said.seek(0)
+            return ended, said.read()
 
     def check_equal(self, *runs):
         weights = [torch.load(self.folder / run / "weights.pt") for run in runs]
