@@ -2644,8 +2644,7 @@ class _Saves:
         if self._ranks.is_main:
             self.tell(self.saver.wait())
             stops.requests.begin_save(at.step)
-            state, files = self._content(at, own_state, ranks)
-            state["python"]["bucket_orders"] = orders
+            state, files = self._content(at, own_state, ranks, orders)
             self.saver.begin(at.step, state, files, is_best)
         self.saved = self.place(at)
 
@@ -2658,7 +2657,7 @@ class _Saves:
             if is_best:
                 _mark_best(self._snapshots, os.path.basename(self._newest[1]))
 
-    def _content(self, at, own_state, ranks):
+    def _content(self, at, own_state, ranks, orders):
         torch = _torch()
         trees, files = self._objects.packed()
         for rank, data in enumerate(ranks):
@@ -2667,7 +2666,8 @@ class _Saves:
                     files[_EXTENSIONS]["%s.%d" % (name, rank)] = torch.frombuffer(bytearray(json.dumps(states).encode()), dtype=torch.uint8)
         packer = _Packer(lambda path: "run." + ".".join(str(each) for each in path))
         best, logged = self._records.packed(packer)
-        own = {"objects": trees, "position": self._cursor.packed(), "best": best, "logged": logged, "state": packer.pack(own_state, ("run.state",))}
+        own = {"objects": trees, "position": self._cursor.packed(), "bucket_orders": orders, "best": best, "logged": logged,
+               "state": packer.pack(own_state, ("run.state",))}
         files[_EXTENSIONS].update(packer.tensors)
         return {"schema": 1, "writer": "lockstep.py", "step": at.step, "epoch": at.epoch, "place": self._cursor.position["place"],
                 "samples": at.samples, "world": self._ranks.world, "metrics": _finite(dict(self._records.seen)), "python": own}, files

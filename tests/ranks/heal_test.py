@@ -242,17 +242,15 @@ class Heal(harness.RanksTest):
             seen.append(sizes())
         first = seen[2]
 
-        def has_grown():
-            now = sizes()
-            seen.append(now)
-            return now[0] > first[0] + 3 or now[1] > first[1] + 2 or now[2] >= first[2] * 1.1 + 8000
+        def has_not_grown():
+            last = sizes()
+            seen.append(last)
+            return last[0] <= first[0] + 3 and last[1] <= first[1] + 2 and last[2] < first[2] * 1.1 + 8000
 
-        # Gloo closes connections, and ends their threads, some time after a healing.
-        deadline = time.monotonic() + 20
-        while has_grown() and time.monotonic() < deadline:
-            time.sleep(harness.POLL_S)
-        print(f"after 3 and {count} healings: descriptors, threads, kB: {first}, {seen[-1]}")
-        self.assertFalse(has_grown(), seen[-100:])
+        try:  # Gloo closes connections, and ends their threads, some time after a healing.
+            command.wait_until(has_not_grown, f"the rank was as small as {first}", 20)
+        finally:
+            print(f"after 3 and {count} healings: descriptors, threads, kB: {first}, {seen[-1]}")
         command.process.send_signal(signal.SIGTERM)
         self.assertEqual(command.finish().code, 75)
 
