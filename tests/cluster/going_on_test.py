@@ -82,6 +82,11 @@ class GoingOn(unittest.TestCase):
             self.assertEqual(self.start(1, state=state), (75, 0), state)
         self.assertEqual(self.start(1, state=""), (75, 1), "Slurm does not answer")
 
+    def test_a_job_that_slurm_still_signals_goes_on(self):
+        self.script("--", "true")
+        for state in ("SIGNALING", "RESIZING"):
+            self.assertEqual(self.start(1, state=state), (75, 1), state)
+
     def test_a_stopped_run_and_one_that_ended_well_do_not_go_on(self):
         self.script("--", "true")
         self.assertEqual(self.start(1, code=0), (0, 0))

@@ -78,7 +78,7 @@ class UnderSlurm(test_bed.BedTest):
         job = self.job("--time", "00:01:00", "--chain", "2", "--", "sh", "-c",
                        'echo start ${SLURM_RESTART_COUNT:-0}; [ "$SLURM_RESTART_COUNT" ] || exec sleep 600')
         state = self.state(job)
-        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"))
+        self.assertEqual((state["JobState"], state["Restarts"]), ("COMPLETED", "1"), self.log())
         self.assertTrue({"start 0", "start 1"} <= set(self.lines()), self.log())
 
     # Once both ranks have a handler, rank 0 asks Slurm to warn the batch script, as Slurm does by itself before the time limit.

@@ -25,14 +25,15 @@ std::string may_go_on(const JobPlan& plan) {
          (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
 }
 
-/// Adds the command that puts this job, or a next one, into the queue. A program may have done so by itself. If Slurm's
-/// commands fail, the job still ends with its program's code.
+/// Returns the command that puts this job, or a next one, into the queue. A program may have done so by itself. While
+/// Slurm delivers the warning, squeue shows SIGNALING for a running job: see job_state(). If Slurm's commands fail, the
+/// job still ends with its program's code.
 std::string requeue_command(const JobPlan& plan) {
   const std::string or_tell =
       " || echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2";
   if (plan.can_requeue) {
     return "case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in\n"
-           "        RUNNING | '') scontrol requeue \"$SLURM_JOB_ID\"" +
+           "        RUNNING | SIGNALING | RESIZING | '') scontrol requeue \"$SLURM_JOB_ID\"" +
            or_tell +
            " ;;\n"
            "      esac";

@@ -108,11 +108,15 @@ std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& 
   return least;
 }
 
+std::string job_state(const std::string& shown) {
+  return shown == "SIGNALING" || shown == "RESIZING" ? "RUNNING" : shown;
+}
+
 QueuedJobs parsed_queue(std::string_view text) {
   QueuedJobs jobs;
   for (const auto& line : split(text, '\n')) {
     const auto fields = split(trimmed(line), '|');
-    if (fields.size() == 4) jobs[fields[0]] = {.state = fields[1], .reason = fields[2], .start = fields[3]};
+    if (fields.size() == 4) jobs[fields[0]] = {.state = job_state(fields[1]), .reason = fields[2], .start = fields[3]};
   }
   return jobs;
 }

@@ -15,7 +15,7 @@ namespace lockstep {
 
 /// One job in Slurm's queue.
 struct QueuedJob {
-  std::string state;   ///< "PENDING", "RUNNING"…
+  std::string state;   ///< "PENDING", "RUNNING"…, as job_state() returns it.
   std::string reason;  ///< Why it waits, such as "Priority" or "Resources". "None" if it runs.
   std::string start;   ///< When it started or is expected to, such as "2026-11-21T13:31:30". "N/A" if unknown.
 };
@@ -61,6 +61,11 @@ std::string nodes_have(const std::string& partition, const Environment& env);
 
 /// Finds such a node in the output of `sinfo --noheader --format=%P|%c|%G`.
 std::optional<SlurmNode> parsed_nodes(std::string_view text, const std::string& partition);
+
+/// Returns the state of a job for `shown`, which squeue prints for `%T`: "RUNNING" for "SIGNALING" and "RESIZING" too,
+/// otherwise `shown`. Slurm shows these two while it delivers a signal to a running job, or changes its nodes.
+/// Source: https://slurm.schedmd.com/squeue.html, "JOB STATE CODES".
+std::string job_state(const std::string& shown);
 
 /// Parses the output of `squeue --noheader --format=%i|%T|%r|%S`.
 QueuedJobs parsed_queue(std::string_view text);

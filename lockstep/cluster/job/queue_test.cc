@@ -29,5 +29,18 @@ TEST(SlurmNodes, AreUnknownWithoutDevices) {
   EXPECT_FALSE(parsed_nodes("", ""));
 }
 
+TEST(SlurmQueue, CallsAJobThatSlurmSignalsRunning) {
+  const auto jobs = parsed_queue(
+      "7|SIGNALING|None|2026-11-21T13:31:30\n"
+      "8|RESIZING|None|2026-11-21T13:31:30\n"
+      "9|COMPLETING|None|2026-11-21T13:31:30\n"
+      "10|PENDING|Priority|N/A\n");
+  EXPECT_EQ(jobs.at("7").state, "RUNNING");
+  EXPECT_EQ(jobs.at("8").state, "RUNNING");
+  EXPECT_EQ(jobs.at("9").state, "COMPLETING");
+  EXPECT_EQ(jobs.at("10").state, "PENDING");
+  EXPECT_EQ(jobs.at("10").reason, "Priority");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include "lockstep/base/map_each.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/job/queue.h"
 #include "lockstep/cluster/job/submission.h"
 #include "lockstep/cluster/monitor/node_history.h"
 #include "lockstep/launch/placement/host_list.h"
@@ -113,7 +114,7 @@ LiveJob live_job(const std::string& number, const Environment& env) {
   if (fields.size() != 4) {
     throw Error(ErrorKind::kEnvironment, "job " + number + " is not in the queue", "`squeue --me` lists your jobs");
   }
-  if (fields[1] != "RUNNING") {
+  if (job_state(fields[1]) != "RUNNING") {
     throw Error(ErrorKind::kEnvironment, "job " + number + " is " + fields[1] + ", want RUNNING",
                 "--live asks the nodes of a job, which has some while it runs");
   }

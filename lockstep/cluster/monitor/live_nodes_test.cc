@@ -96,7 +96,7 @@ TEST(LiveFrames, ComeThroughWhateverTheirLengthAndOrder) {
 }
 
 TEST_F(LiveNodesTest, AJobIsItsNodes) {
-  const auto job = live_job("17_3", with_tools("echo '20|RUNNING|train.sh|n[1-3]'"));
+  const auto job = live_job("17_3", with_tools("echo '20|SIGNALING|train.sh|n[1-3]'"));
   EXPECT_EQ(job.id, "20");
   EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
 }
