@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,7 +22,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/launch/task_environment.h"
 #include "lockstep/observe/wall_clock.h"
-#include "lockstep/telemetry/device_sensor.h"
+#include "lockstep/telemetry/device_watch.h"
 #include "lockstep/telemetry/network_watch.h"
 #include "lockstep/telemetry/process_tree.h"
 #include "lockstep/telemetry/telemetry.h"
@@ -39,6 +38,7 @@ constexpr seconds kPatienceForTasks{10};  // For those that have not entered whe
 constexpr seconds kGrace{5};              // From SIGTERM to SIGKILL.
 constexpr seconds kQuiet{60};             // Caches that were not written for so long are whole.
 constexpr int kSamplesBetweenCacheLooks = 15;
+constexpr seconds kPatienceForDevices{1};  // A driver answers within milliseconds.
 constexpr milliseconds kLook{100};  // How often an end is looked for that no descriptor tells.
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
@@ -51,7 +51,7 @@ class Agent {
     if (!options.folders.run_dir.empty()) {
       telemetry_.emplace(options.folders.run_dir / ("telemetry-" + options.node + ".jsonl"), options.node);
       telemetry_->write_start(now(), std::chrono::duration<double>(options.period).count(), options.local_world);
-      sensor_ = sensor_of_node();
+      devices_.emplace(kPatienceForDevices);
     }
     if (!options.folders.cache_pack.empty()) {
       caches_.emplace(options.folders.cache_pack, options.folders.caches);
@@ -135,7 +135,8 @@ class Agent {
       if (task.has_ended()) continue;
       if (const auto used = sample_of_tree(task.task().pid)) sample.tasks.push_back({task.task(), *used});
     }
-    if (sensor_) sample.devices = sensor_->sample();
+    sample.devices = devices_->sample();
+    sample.devices_silent_s = devices_->silent_s();
     telemetry_->write_sample(sample);
     for (const auto& finding : health_.look(sample)) {
       if (finding.text.empty()) {
@@ -208,7 +209,7 @@ class Agent {
   const Log& log_;
   std::vector<WatchedTask> tasks_;
   std::optional<TelemetryFile> telemetry_;
-  std::unique_ptr<DeviceSensor> sensor_;
+  std::optional<DeviceWatch> devices_;  // There where telemetry_ is.
   std::optional<NetworkWatch> network_;
   NodeHealth health_;
   std::optional<CachePack> caches_;

@@ -39,18 +39,23 @@ std::string idle_text(const std::vector<std::string>& idle, const NodeSample& sa
                  : "\n  hint: start one task for each device, or ask for fewer: whole nodes are billed");
 }
 
+std::string silent_text(double seconds) {
+  return "the devices' driver has not answered for " + time_of(seconds) +
+         ", so what the devices use and draw is not recorded"
+         "\n  hint: if nvidia-smi or rocm-smi hangs on this node too, leave the node out with --sbatch=--exclude=NODE, "
+         "and tell the site";
+}
+
 }  // namespace
 
 std::vector<HealthFinding> NodeHealth::look(const NodeSample& sample) {
   std::vector<HealthFinding> told;
   if (limits_.window_s <= 0) return told;
   look_at_tasks(sample);
-  // On an MI250X one of the two dies reports the power of both.
-  const bool tells_power =
-      std::ranges::any_of(sample.devices, [](const auto& each) { return each.power_watts.has_value(); });
-  for (const auto& each : sample.devices) look_at_device(each, sample.time, tells_power);
+  look_at_devices(sample);
   last_ = sample;
-  const bool is_stuck_now = is_stuck(sample);
+  tell(sample.devices_silent_s >= limits_.silence_s, {"devices-silent", silent_text(limits_.silence_s)}, told);
+  const bool is_stuck_now = sample.devices_silent_s == 0 && is_stuck(sample);
   tell(is_stuck_now, {"tasks-stuck", stuck_text(sample, limits_.window_s, are_devices_waiting(sample.time))}, told);
   const auto idle = idle_devices(sample.time);
   const bool has_idle = !idle.empty() && !sample.tasks.empty() && !is_stuck_now;
@@ -70,6 +75,17 @@ void NodeHealth::look_at_tasks(const NodeSample& sample) {
         task.used.written_bytes != before->used.written_bytes)
       disk_used_at_ = sample.time;
   }
+}
+
+void NodeHealth::look_at_devices(const NodeSample& sample) {
+  const auto is_there = [&](const std::string& pci) {
+    return std::ranges::find(sample.devices, pci, [](const auto& each) { return each.pci; }) != sample.devices.end();
+  };
+  std::erase_if(devices_, [&](const auto& each) { return !is_there(each.first); });  // It may be idle, or not.
+  // On an MI250X one of the two dies reports the power of both.
+  const bool tells_power =
+      std::ranges::any_of(sample.devices, [](const auto& each) { return each.power_watts.has_value(); });
+  for (const auto& each : sample.devices) look_at_device(each, sample.time, tells_power);
 }
 
 void NodeHealth::look_at_device(const DeviceSample& sample, double time, bool tells_power) {

@@ -17,13 +17,14 @@ struct HealthLimits {
   double window_s = 300;     ///< The time without activity, in seconds. 0 turns the search off.
   double cores = 0.02;       ///< In cores. A rank that waits in a socket or a sleep uses less.
   double busy_percent = 5;   ///< Of a device.
+  double silence_s = 30;     ///< The time without an answer of the devices' driver, in seconds.
   double power_share = 0.6;  ///< Share of the largest power that a device drew. A device whose kernels wait for a peer
                              ///< draws far less.
 };
 
 /// The begin or the end of a state, such as `tasks-stuck`. An end has no text.
 struct HealthFinding {
-  std::string code{};  ///< "tasks-stuck" or "device-idle".
+  std::string code{};  ///< "tasks-stuck", "device-idle" or "devices-silent".
   std::string text{};  ///< The fault, its beginning, and the advice.
 };
 
@@ -32,7 +33,8 @@ struct HealthFinding {
 /// `tasks-stuck` means that nothing was read or written, no device worked, and no core did. If devices report their
 /// power, one that is busy but draws little runs kernels that wait for a peer. Busy cores then do not count as work,
 /// since the ranks' threads spin while they wait. `device-idle` means that a device did nothing while the node's tasks
-/// worked.
+/// worked. `devices-silent` means that the devices' driver does not answer. What the devices do is then not known, so
+/// neither of the other two begins.
 class NodeHealth {
  public:
   explicit NodeHealth(const HealthLimits& limits = {}) : limits_(limits) {}
@@ -49,6 +51,7 @@ class NodeHealth {
   };
 
   void look_at_tasks(const NodeSample& sample);
+  void look_at_devices(const NodeSample& sample);
   void look_at_device(const DeviceSample& sample, double time, bool tells_power);
   bool is_past(double then, double time) const { return time - then >= limits_.window_s; }
   bool are_devices_waiting(double time) const;

@@ -21,6 +21,10 @@ class Node {
   void use_cores(double share) {
     for (auto& task : sample_.tasks) task.used.cpu_seconds += share * 10;
   }
+  void silence_devices(double seconds) {
+    sample_.devices.clear();
+    sample_.devices_silent_s = seconds;
+  }
   void set_devices(std::optional<double> busy, std::optional<double> watts) {
     for (auto& device : sample_.devices) {
       device.busy_percent = busy;
@@ -145,6 +149,27 @@ TEST(NodeHealth, AProgramThatUsesNoDeviceIsToldThatNoneWorks) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].text.starts_with("none of the 2 devices worked for 5 min, though the tasks compute"))
       << found[0].text;
+}
+
+TEST(NodeHealth, OfDevicesWhoseDriverIsSilentOnlyTheSilenceIsTold) {
+  Node node(2);
+  node.set_devices(90, 280);
+  EXPECT_EQ(node.look_for(60, 1.0), Codes{});
+  node.silence_devices(10);
+  EXPECT_EQ(node.look_for(10, 1.0), Codes{});
+  node.silence_devices(30);
+  EXPECT_EQ(node.look_for(10, 1.0), Codes{"devices-silent"});
+  EXPECT_EQ(node.look_for(3600, 0.0), Codes{}) << "the devices may work";
+  node.silence_devices(0);
+  EXPECT_EQ(node.look_for(3600, 1.0), Codes{"-devices-silent"});
+}
+
+TEST(NodeHealth, ADeviceThatIsNoLongerReportedIsNotIdle) {
+  Node node(2);
+  node.set_devices(90, 280);
+  node.look_for(60, 1.0);
+  node.now().devices.pop_back();
+  EXPECT_EQ(node.look_for(3600, 1.0), Codes{});
 }
 
 TEST(NodeHealth, NothingIsLookedForWhereTheWindowIsZero) {

@@ -29,6 +29,7 @@ struct NodeSample {
   std::vector<TaskSample> tasks{};  ///< Those that live.
   MemorySample memory{};
   std::vector<DeviceSample> devices{};
+  double devices_silent_s = 0;  ///< For how long the devices' driver has not answered. Not written.
 };
 
 /// The file with one node's part of a run's telemetry, one JSON object on each line. Restarts append to it.
@@ -60,7 +61,7 @@ struct TelemetryLine {
   std::string node{};
   double time = 0;      ///< Seconds since 1970.
   NodeSample sample{};  ///< Of a "sample".
-  std::string code{};   ///< For a "warning" and its end, such as "sockets", "tasks-stuck" or "device-idle".
+  std::string code{};   ///< For a "warning" and its end, such as "sockets", "tasks-stuck", "device-idle" or "devices-silent".
   std::string text{};   ///< Of a "warning".
   double period_s = 0;  ///< For an "agent_started", the time between two samples.
   int local_world = 0;  ///< For an "agent_started", the tasks of the node.

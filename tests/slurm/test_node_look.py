@@ -111,6 +111,19 @@ class NodeLook(test_bed.BedTest):
         log = self.sick("hangs", "n1")
         self.assertIn("warning: n1: check-too-long: the look at the node's devices took more than 2 s", log)
         self.assertEqual(log.count("the program ran"), 4)
+        self.until(lambda: not self.agents(), "the node's agent waits for the driver, though the tasks have ended")
+
+    def agents(self):
+        """The processes that watch nodes for this test's runs."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                is_agent = (folder / "comm").read_text() == "lockstep-agent\n"
+                if is_agent and f"LOCKSTEP_RUN_DIR={self.folder}/".encode() in (folder / "environ").read_bytes():
+                    found.append(folder.name)
+            except OSError:
+                pass
+        return found
 
     def test_a_pytorch_without_devices_never_runs_on_the_cpu(self):
         (self.folder / "torch/__init__.py").write_text(BLIND)

@@ -18,6 +18,7 @@
 #include "lockstep/launch/placement/host_list.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/observe/wall_clock.h"
+#include "lockstep/telemetry/device_watch.h"
 
 namespace lockstep {
 namespace {
@@ -25,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = "lockstep-sample ";
+constexpr std::chrono::seconds kPatienceForDevices{5};
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
 
@@ -58,7 +60,7 @@ std::string node_name(const Environment& env) {
 
 std::vector<NodeSample> samples_here(const std::string& job, const Environment& env,
                                      std::chrono::milliseconds between) {
-  const auto sensor = sensor_of_node();
+  DeviceWatch devices(kPatienceForDevices);
   const auto tasks = job.empty() ? std::vector<RegisteredTask>() : tasks_of_job(job, env);
   std::vector<NodeSample> samples;
   for (int i = 0; i < 2; ++i) {
@@ -67,7 +69,7 @@ std::vector<NodeSample> samples_here(const std::string& job, const Environment& 
     for (const auto& task : tasks) {
       if (const auto used = sample_of_tree(task.pid)) samples.back().tasks.push_back({task, *used});
     }
-    if (sensor) samples.back().devices = sensor->sample();
+    samples.back().devices = devices.sample();
   }
   return samples;
 }
