@@ -1476,16 +1476,6 @@ class _PersistentWorkers:
 # ---- ranks ----
 
 
-def _end_gloo():
-    """Ends the groups of a program that Lockstep stops before its own last line. Otherwise Gloo sometimes aborts a rank at its exit.
-
-    NCCL's groups are left to PyTorch, because they would wait for the other ranks.
-    """
-    groups = _torch().distributed
-    if groups.is_available() and groups.is_initialized() and groups.get_backend() == "gloo":
-        groups.destroy_process_group()
-
-
 def _threads():
     """Returns the state of each thread but the first, and how often it has slept and been interrupted."""
     found = []
@@ -1510,12 +1500,6 @@ def _await_idle_threads(most_s=1):
         if now == before and all("State:\tS" in each for each in now):
             return
         before = now
-
-
-def _end_program():
-    """Ends the program with the exit code that asks for another start."""
-    atexit.register(_end_gloo)
-    raise SystemExit(REQUEUE)
 
 
 class _Ranks:
@@ -2940,7 +2924,7 @@ class Run:
         if self._ranks.is_main:
             _say("stops at step %d (%s) with a snapshot; the next start goes on from it" % (self.step, reason))
         if self.options["on_stop"] == "exit":
-            _end_program()
+            raise SystemExit(REQUEUE)
 
     # -- saving and logging --
 
@@ -3273,7 +3257,7 @@ class _LightningHooks:
         run = self._run
         if not self._is_known():
             run.finish(reason)
-            _end_program()
+            raise SystemExit(REQUEUE)
         run._leave(reason)
 
     def on_validation_end(self, trainer, pl_module):
@@ -3401,7 +3385,7 @@ class _HuggingFaceHooks:
         if self._stop:
             if run._ranks.is_main:
                 _say("stops at step %d (%s); the next start goes on from its checkpoint" % (state.global_step, self._stop))
-            _end_program()
+            raise SystemExit(REQUEUE)
 
 
 def _seal(path, step):

@@ -58,8 +58,6 @@ def main():
     if trainer.is_global_zero:
         torch.save(model.state_dict(), os.path.join(os.environ.get("LOCKSTEP_RUN_DIR", "."), "weights.pt"))
         print(f"val_accuracy {found[0]['val_accuracy']:.4f}")
-    if torch.distributed.is_initialized():  # Else PyTorch's Gloo may abort a rank at its exit.
-        torch.distributed.destroy_process_group()
 
 
 main()

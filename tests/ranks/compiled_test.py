@@ -5,9 +5,11 @@ the plain one trains. LOCKSTEP_BENCH_PYTHON is a Python with PyTorch."""
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import harness
 
@@ -24,6 +26,8 @@ PLAIN = "the plain network trains"
 
 
 class Compiled(harness.RanksTest):
+    kept = None
+
     def env(self, python=PYTHON):
         return {"LOCKSTEP_CACHE": str(self.folder / "cache"), "LOCKSTEP_PYTHON": python}
 
@@ -39,6 +43,15 @@ class Compiled(harness.RanksTest):
 
     def losses(self, name):
         return [line["loss"] for line in harness.metrics(self.folder / name) if line["event"] == "step"]
+
+    def begin_with_the_compiled_network(self):
+        """Gives this test's cache the network that two ranks train. It is compiled once for the tests that are not about that."""
+        if self.kept is None:
+            kept = type(self).kept = self.enterClassContext(tempfile.TemporaryDirectory(prefix="lockstep-compiled-"))
+            self.assertIn(COMPILING, self.compiled("compiles").err)
+            shutil.copytree(self.folder / "cache/compiled", pathlib.Path(kept) / "compiled")
+        else:
+            shutil.copytree(pathlib.Path(self.kept) / "compiled", self.folder / "cache/compiled")
 
     def packages(self):
         return sorted((self.folder / "cache/compiled").glob("*.pt2"))
@@ -84,6 +97,7 @@ class Compiled(harness.RanksTest):
         self.assertEqual(sorted(json.loads(speed.read_text())), ["compiled_s", "plain_s"])
 
     def test_a_process_in_the_place_of_a_dead_rank_computes_as_the_others(self):
+        self.begin_with_the_compiled_network()
         longer = ("trainer.max_epochs=40", "trainer.heal=auto", "trainer.validate_every=0", "trainer.heal_window=0")
         whole = self.compiled("whole", *longer).object
         for victim in (1, 0):
@@ -97,6 +111,7 @@ class Compiled(harness.RanksTest):
             self.assertEqual(result.object["weights_digest"], whole["weights_digest"])
 
     def test_gradients_are_sent_before_backward_ends(self):
+        self.begin_with_the_compiled_network()
         self.compiled("traced", "observe.profile=[3, 4]")
         events = json.loads((self.folder / "traced/trace/rank-0000.pt.trace.json").read_text())["traceEvents"]
         stages = sorted((each["ts"], each["ts"] + each["dur"]) for each in events if each.get("name") == "compiled backward")
@@ -108,6 +123,7 @@ class Compiled(harness.RanksTest):
                         f"stages {stages[:a_step]}, all-reduces {sent[:8]}")
 
     def test_a_resumed_run_keeps_what_it_began_with(self):
+        self.begin_with_the_compiled_network()
         whole = self.compiled("whole", "snapshot.every_steps=3").object
         first = self.folder / "whole/snapshots" / harness.snapshot_name(3)
         resumed = self.compiled("resumed", options=("--resume", first)).object
