@@ -15,7 +15,8 @@ from scripts import RECIPES, dry_run
 STUBS = {
     "srun": 'case "$*" in *" exec "*) eval "$DURING"; exit "$CODE" ;; esac',
     "squeue": 'case "$*" in *%T*) echo "$STATE" ;; *) exit 1 ;; esac',
-    "scontrol": 'echo "$@" >> "$ASKED"',
+    "scontrol": 'echo "$@" >> "$ASKED"; [ "$(wc -l < "$ASKED")" -gt "${REFUSED:-0}" ]',
+    "sleep": "exit",
     "sbatch": 'echo sbatch >> "$ASKED"; echo 8',
 }
 
@@ -42,12 +43,13 @@ class GoingOn(unittest.TestCase):
         path.write_text(f"[storage]\n{storage}\n")
         return path
 
-    def start(self, number, code=75, state="RUNNING", seconds=0, during=""):
-        """Runs the script as the job's start `number`; returns its code, and how often the job was put back."""
+    def start(self, number, code=75, state="RUNNING", seconds=0, during="", refused=0):
+        """Runs the script as the job's start `number`; returns its code, and how often it asked to put the job back."""
         self.asked.unlink(missing_ok=True)
         done = subprocess.run(["bash", "-c", "export SCRIPT=$$\n" + self.text], check=False, text=True, capture_output=True, cwd=self.folder, env={
             "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "CODE": str(code),
-            "STATE": state, "ASKED": str(self.asked), "SECONDS": str(seconds), "DURING": during, "RUN": str(self.run_dir),
+            "STATE": state, "ASKED": str(self.asked), "REFUSED": str(refused), "SECONDS": str(seconds), "DURING": during,
+            "RUN": str(self.run_dir),
             **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {})})
         self.told, self.said = done.stdout, done.stderr
         return done.returncode, self.asked.read_text().count("requeue 7\n") if self.asked.exists() else 0
@@ -86,6 +88,13 @@ class GoingOn(unittest.TestCase):
         self.script("--", "true")
         for state in ("SIGNALING", "RESIZING"):
             self.assertEqual(self.start(1, state=state), (75, 1), state)
+
+    def test_a_busy_controller_is_asked_again(self):
+        self.script("--", "true")
+        self.assertEqual(self.start(1, refused=2), (75, 3))
+        self.assertNotIn("error", self.said)
+        self.assertEqual(self.start(1, refused=3), (75, 3), "the program's code, whatever Slurm says")
+        self.assertIn(f"error: the run is not in the queue again: submit {self.run_dir}/job.sh once more", self.said)
 
     def test_a_stopped_run_and_one_that_ended_well_do_not_go_on(self):
         self.script("--", "true")

@@ -25,21 +25,27 @@ std::string may_go_on(const JobPlan& plan) {
          (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
 }
 
-/// Returns the command that puts this job, or a next one, into the queue. A program may have done so by itself. While
-/// Slurm delivers the warning, squeue shows SIGNALING for a running job: see job_state(). If Slurm's commands fail, the
-/// job still ends with its program's code.
-std::string requeue_command(const JobPlan& plan) {
-  const std::string or_tell =
-      " || echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2";
-  if (plan.can_requeue) {
-    return "case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in\n"
-           "        RUNNING | SIGNALING | RESIZING | '') scontrol requeue \"$SLURM_JOB_ID\"" +
-           or_tell +
-           " ;;\n"
-           "      esac";
+/// Adds the commands that put this job, or a next one, into the queue. If they fail, the job still ends with its
+/// program's code.
+///
+/// A busy controller may not answer, so a requeue is tried again. The state is asked first each time, because the
+/// program, or an earlier try, may have put the job back. While Slurm delivers the warning, squeue shows SIGNALING for
+/// a running job: see job_state(). sbatch is tried once: if its answer was lost, a second one would be a second job.
+void add_requeue(ScriptText& out, const JobPlan& plan) {
+  const std::string tell =
+      "echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2";
+  if (!plan.can_requeue) {
+    out.line("      sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " +
+             shell_quoted(script_path(plan).string()) + " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\" || " + tell);
+    return;
   }
-  return "sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
-         " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\"" + or_tell;
+  out.line("      for try in 1 2 3; do");
+  out.line("        case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in");
+  out.line("          RUNNING | SIGNALING | RESIZING | '') scontrol requeue \"$SLURM_JOB_ID\" && break ;;");
+  out.line("          *) break ;;");
+  out.line("        esac");
+  out.line("        if [ \"$try\" = 3 ]; then " + tell + "; else sleep 3; fi");
+  out.line("      done");
 }
 
 }  // namespace
@@ -69,7 +75,7 @@ void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snaps
            (has_snapshots ? "wrote no new snapshot" : "ended within a minute and asked for another") + "\" >&2");
   out.line("      echo \"  hint: what the last one says above tells why; mend it, and submit again\" >&2");
   out.line("    else");
-  out.line("      " + requeue_command(plan));
+  add_requeue(out, plan);
   out.line("    fi");
   out.line("  fi");
   out.line("}");
