@@ -4,11 +4,11 @@
 
     tools/draw_folders.py            writes the picture
     tools/draw_folders.py --check    fails if the picture is not that of layers.txt"""
-import pathlib
 import sys
 from xml.sax.saxutils import escape
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from pictures import ROOT, write_or_check
+
 PICTURE = ROOT / "docs/dev/folders.svg"
 BOX, GAP, FLOOR = (92, 26), 12, 74
 
@@ -82,17 +82,5 @@ def drawn():
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def main():
-    picture = drawn()
-    if "--check" not in sys.argv:
-        PICTURE.write_text(picture)
-        return 0
-    if not PICTURE.exists() or PICTURE.read_text() != picture:
-        print("docs/dev/folders.svg is not the picture of layers.txt: tools/draw_folders.py draws it")
-        return 1
-    print("docs/dev/folders.svg shows layers.txt")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PICTURE, drawn(), "layers.txt"))

@@ -6,12 +6,12 @@ Each numbered step of a walk is a box with the sources that the page names there
 
     tools/draw_run.py            writes the picture
     tools/draw_run.py --check    fails if the picture is not that of the page"""
-import pathlib
 import re
 import sys
 from xml.sax.saxutils import escape
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from pictures import ROOT, write_or_check
+
 PAGE = ROOT / "docs/dev/architecture.md"
 PICTURE = ROOT / "docs/dev/run.svg"
 # What leaves each step.
@@ -81,17 +81,5 @@ def drawn():
     return "\n".join([*head, *(line for lines, _ in columns for line in lines), "</svg>"]) + "\n"
 
 
-def main():
-    picture = drawn()
-    if "--check" not in sys.argv:
-        PICTURE.write_text(picture)
-        return 0
-    if not PICTURE.exists() or PICTURE.read_text() != picture:
-        print("docs/dev/run.svg is not the picture of docs/dev/architecture.md: tools/draw_run.py draws it")
-        return 1
-    print("docs/dev/run.svg shows docs/dev/architecture.md")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PICTURE, drawn(), PAGE.relative_to(ROOT)))

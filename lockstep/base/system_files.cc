@@ -30,8 +30,10 @@ std::string text_or_nothing(const fs::path& path) {
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) names.push_back(entry.path().filename().string());
+  std::error_code error;
+  // A range-based for would throw where a later read fails, as one of a network file system may.
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) names.push_back(it->path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }

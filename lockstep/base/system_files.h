@@ -16,7 +16,7 @@ std::string host_name();
 /// Returns the content of a file, or nothing if the file cannot be read.
 std::string text_or_nothing(const std::filesystem::path& path);
 
-/// Returns the names of a folder's entries, sorted. Empty if the folder cannot be read.
+/// Returns the names of a folder's entries, sorted. Without those that cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -20,6 +20,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/interfaces.h"
 #include "lockstep/launch/socket.h"
@@ -81,9 +82,9 @@ Endpoint await_published(const RendezvousFile& file, const Environment& env) {
 /// short.
 void remove_old_files(const fs::path& folder) {
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    const auto age = fs::file_time_type::clock::now() - entry.last_write_time(none);
-    if (entry.path().filename().string().starts_with("exec-") && age > kLongAgo) fs::remove(entry.path(), none);
+  for (const auto& name : names_in(folder)) {
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(folder / name, none);
+    if (name.starts_with("exec-") && age > kLongAgo) fs::remove(folder / name, none);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -12,13 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<std::string> first_in(const fs::path& folder) {
-  std::optional<std::string> first;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    const auto name = entry.path().filename().string();
-    if (!first || name < *first) first = name;
-  }
-  return first;
+  const auto names = names_in(folder);
+  return names.empty() ? std::nullopt : std::optional(names.front());
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ struct TelemetryLine {
   std::string node{};
   double time = 0;      ///< Seconds since 1970.
   NodeSample sample{};  ///< Of a "sample".
-  std::string code{};   ///< For a "warning" and its end, such as "sockets", "tasks-stuck", "device-idle" or "devices-silent".
+  std::string code{};   ///< For a "warning" and its end, such as "sockets" or "devices-silent".
   std::string text{};   ///< Of a "warning".
   double period_s = 0;  ///< For an "agent_started", the time between two samples.
   int local_world = 0;  ///< For an "agent_started", the tasks of the node.

@@ -7,18 +7,19 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
-#include "tests/support/source_root.h"
+#include "tests/support/python_data.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
+
+using testing::message_of;
+using testing::python_data;
 
 constexpr const char* kCode = R"(
 import os, random
@@ -33,24 +34,12 @@ class Numbers:
 def end(split): os._exit(3)
 )";
 
-std::string python() {
-  for (const auto& folder : split(std::getenv("PATH"), ':')) {
-    const auto file = std::filesystem::path(folder) / "python3";
-    if (std::filesystem::exists(file)) return file;
-  }
-  return "python3";
-}
-
 class PythonSourceTest : public ::testing::Test {
  protected:
   PythonSourceTest() { std::ofstream(file_) << kCode; }
 
   PythonData data(const std::string& function, const std::string& arguments = "{}") const {
-    return {.python = python(),
-            .host = testing::source_root() / "python/lockstep_host",
-            .source = file_.string(),
-            .function = function,
-            .arguments = arguments};
+    return python_data(file_, function, arguments);
   }
   static float value(const SampleSource& source, SampleKey key) {
     float input = 0;
@@ -59,17 +48,6 @@ class PythonSourceTest : public ::testing::Test {
     source.read(key, to);
     EXPECT_EQ(target, key.id % 2);
     return input;
-  }
-  template <typename Work>
-  static std::string message_of(ErrorKind kind, Work work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
   }
 
   testing::TemporaryFolder folder_;

@@ -5,18 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <fstream>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
 #include "lockstep/data/batch_reader.h"
 #include "lockstep/data/source/sources.h"
-#include "tests/support/source_root.h"
+#include "tests/support/python_data.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
+
+using testing::message_of;
+using testing::python_data;
 
 // Without PyTorch there is no get_worker_info(), so a worker's share follows from the order of forks.
 constexpr const char* kCode = R"(
@@ -33,27 +34,14 @@ class Numbers:
             yield float(first + number), float(getattr(self, "epoch", 0))
 )";
 
-std::string python() {
-  for (const auto& folder : split(std::getenv("PATH"), ':')) {
-    const auto file = std::filesystem::path(folder) / "python3";
-    if (std::filesystem::exists(file)) return file;
-  }
-  return "python3";
-}
-
 class PythonStreamTest : public ::testing::Test {
  protected:
   PythonStreamTest() { std::ofstream(file_) << kCode; }
 
   std::shared_ptr<const SampleSource> stream(const std::string& arguments = "{}", int workers = 1) const {
-    const auto part = python_part({.python = python(),
-                                   .host = testing::source_root() / "python/lockstep_host",
-                                   .source = file_.string(),
-                                   .function = "Numbers",
-                                   .arguments = arguments,
-                                   .workers = workers},
-                                  "train", 5);
-    return part->samples;
+    auto data = python_data(file_, "Numbers", arguments);
+    data.workers = workers;
+    return python_part(data, "train", 5)->samples;
   }
 
   struct Sample {
@@ -68,18 +56,6 @@ class PythonStreamTest : public ::testing::Test {
     source.read({.seed = 5, .epoch = epoch, .id = ordinal, .ordinal = ordinal}, to);
     const auto whole = static_cast<int>(values[0]);
     return {.number = whole % 1000, .worker = whole / 1000, .epoch = static_cast<int>(values[1])};
-  }
-
-  template <typename Work>
-  static std::string message_of(ErrorKind kind, Work work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
   }
 
   testing::TemporaryFolder folder_;

@@ -60,10 +60,7 @@ std::optional<std::time_t> changed_at(const std::filesystem::path& path) {
 
 bool is_idle(const std::filesystem::path& path) {
   std::time_t newest = changed_at(path).value_or(0);
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
-    newest = std::max(newest, changed_at(entry.path()).value_or(0));
-  }
+  for (const auto& name : names_in(path)) newest = std::max(newest, changed_at(path / name).value_or(0));
   return std::time(nullptr) - newest > std::chrono::seconds(kForeignAge).count();
 }
 
@@ -102,15 +99,15 @@ std::string temporary_name(std::string_view purpose) {
 
 void remove_stale_temporaries(const std::filesystem::path& snapshots) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(snapshots, ignored)) {
-    if (is_stale(entry.path())) std::filesystem::remove_all(entry.path(), ignored);
+  for (const auto& name : names_in(snapshots)) {
+    if (is_stale(snapshots / name)) std::filesystem::remove_all(snapshots / name, ignored);
   }
 }
 
 void remove_all_temporaries(const std::filesystem::path& snapshots) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(snapshots, ignored)) {
-    if (owner_of(entry.path().filename().string())) std::filesystem::remove_all(entry.path(), ignored);
+  for (const auto& name : names_in(snapshots)) {
+    if (owner_of(name)) std::filesystem::remove_all(snapshots / name, ignored);
   }
 }
 
