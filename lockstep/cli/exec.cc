@@ -25,8 +25,8 @@
 #include "lockstep/launch/attended.h"
 #include "lockstep/launch/early_signal.h"
 #include "lockstep/launch/placement/host_list.h"
-#include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
+#include "lockstep/launch/slurm_tool.h"
 
 namespace lockstep::cli {
 namespace {
@@ -233,27 +233,32 @@ struct AfterStep {
   int most = 0;
 };
 
-/// Returns the nodes that the job has lost, or that Slurm reports as down, drained or not responding. Empty if Slurm
-/// does not answer. A node that was down for a moment may be in service again, but it does not belong to this job any
-/// more.
+/// True for a node that is down, drained or not responding, as `sinfo --format=%T` prints its state. A draining or
+/// failing node takes no other job, but it still serves this one. Source: sinfo(1), "NODE STATE CODES".
+bool is_out_of_service(const std::string& state) {
+  return state.starts_with("down") || state.starts_with("drained") || state == "fail" || state.ends_with('*');
+}
+
+/// Returns the nodes that the job has lost, or that Slurm reports as out of service. Empty if Slurm does not answer. A
+/// node that was down for a moment may be in service again, but it does not belong to this job any more.
 std::vector<std::string> lost_nodes(const EndedStep& ended, const Environment& env) {
   const auto has = [](const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
   };
   const auto held =
-      run_process({"timeout", "30", "squeue", "--noheader", "--jobs=" + ended.job, "--format=%N"}, env).output;
-  const auto left = trimmed(held).empty() ? std::vector<std::string>{} : expanded_hosts(trimmed(held));
+      run_slurm_tool({"timeout", "30", "squeue", "--noheader", "--jobs=" + ended.job, "--format=%N"}, env);
+  const auto names = trimmed(held.output);
+  const auto left = names.empty() ? std::vector<std::string>{} : expanded_hosts(names);
   std::vector<std::string> lost;
   std::ranges::copy_if(ended.nodes, std::back_inserter(lost),
                        [&](const auto& node) { return !left.empty() && !has(left, node); });
-  const auto told = run_process(
+  const auto told = run_slurm_tool(
       {"timeout", "30", "sinfo", "--noheader", "--Node", "--nodes=" + joined(ended.nodes, ","), "--format=%N %T"}, env);
   for (const auto& line : split(told.output, '\n')) {
     const auto words = split(trimmed(line), ' ');
-    const auto& state = words.back();
-    const bool is_lost =
-        state.starts_with("down") || state.starts_with("drain") || state.starts_with("fail") || state.ends_with('*');
-    if (words.size() == 2 && is_lost && !has(lost, words.front())) lost.push_back(words.front());
+    if (words.size() == 2 && is_out_of_service(words.back()) && !has(lost, words.front())) {
+      lost.push_back(words.front());
+    }
   }
   return lost;
 }

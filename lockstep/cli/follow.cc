@@ -54,7 +54,7 @@ class Tail {
 class FollowedJob {
  public:
   FollowedJob(RunJob run, const Context& context)
-      : run_(std::move(run)), context_(context), view_(context.env), ends_(count_ends()) {}
+      : run_(std::move(run)), context_(context), view_(context.env, context.log), ends_(count_ends()) {}
 
   /// Asks the queue, unless it was asked a short time ago. Returns true if the job is in the queue.
   bool look() {
@@ -86,7 +86,8 @@ class FollowedJob {
   void ask() {
     if (is_ending_) view_.forget();
     run_.record = job_record(run_.path).value_or(run_.record);
-    const auto queue = view_.jobs(last_news(run_));
+    if (!view_.ask(last_news(run_))) return;
+    const auto& queue = view_.jobs();
     const auto found = queue.find(run_.record.job);
     is_queued_ = found != queue.end();
     if (is_queued_)
@@ -99,7 +100,7 @@ class FollowedJob {
 
   RunJob run_;
   const Context& context_;
-  SlurmQueue view_;
+  QueuePoll view_;
   std::size_t ends_;
   std::optional<std::chrono::steady_clock::time_point> asked_;
   std::string shown_;

@@ -31,14 +31,16 @@ void list(const ListOptions& options, const Context& context) {
   auto runs = run_jobs(places);
   std::int64_t since = 0;
   for (const auto& run : runs) since = std::max(since, last_news(run));
-  const auto queue = runs.empty() ? QueuedJobs{} : queue_or_nothing(context, since).value_or(QueuedJobs{});
-  learn_ends(runs, queue, context.env);
+  const auto queue = runs.empty() ? std::optional(QueuedJobs{}) : queue_or_nothing(context, since);
+  if (queue) learn_ends(runs, *queue, context.env);
   auto list = nlohmann::json::array();
   std::string text;
   for (const auto& run : runs) {
     const auto& record = run.record;
-    const auto state = state_of(run, queue);
-    const auto code = queue.contains(record.job) || state == "finished" ? std::nullopt : run_end(run);
+    const auto state = queue ? state_of(run, *queue) : state_without_queue(run);
+    const bool is_queued = queue && queue->contains(record.job);
+    const bool has_end = !is_queued && state != "finished" && state != "unknown";
+    const auto code = has_end ? run_end(run) : std::nullopt;
     list.push_back({{"run_dir", run.path.string()},
                     {"job", record.job},
                     {"state", state},
@@ -51,7 +53,7 @@ void list(const ListOptions& options, const Context& context) {
                       {"most", record.billing.hours(static_cast<double>(record.time_s), record.nodes)}}}});
     text +=
         padded(record.job, 10) +
-        padded(state + (state == "failed" ? " (" + std::to_string(code->code) + ")" : ""), 22) +
+        padded(state + (state == "failed" && code ? " (" + std::to_string(code->code) + ")" : ""), 22) +
         padded(std::to_string(record.nodes) + " × " + std::to_string(record.tasks / std::max(record.nodes, 1)), 10) +
         padded(hh_mm_ss(std::chrono::seconds(record.time_s)), 11) +
         padded(billed_text(record.billing.hours(static_cast<double>(record.time_s), record.nodes), record.billing.unit),

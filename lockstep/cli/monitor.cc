@@ -47,7 +47,8 @@ struct MonitorOptions {
   bool live = false;
 };
 
-/// Returns Slurm's queue, which is asked only now and then. Absent if Slurm does not answer.
+/// Returns Slurm's queue, which is asked only now and then. If Slurm does not answer, its last answer counts. Absent if
+/// it has never answered.
 class QueueWatch {
  public:
   explicit QueueWatch(const Context& context) : context_(context), view_(context.env) {}
@@ -75,7 +76,6 @@ class QueueWatch {
       jobs_ = view_.jobs(run_ ? last_news(*run_) : 0);
       if (run_) learn_ends({&*run_, 1}, *jobs_, context_.env);
     } catch (const Error& error) {
-      jobs_.reset();
       if (!std::exchange(has_warned_, true)) context_.log.warning(error.what());
     }
   }
@@ -171,9 +171,24 @@ class Watched {
 
  private:
   void ask_nodes(RunStatus& status) {
-    const auto found = still_running(status);
-    if (!found) return;
-    const auto& job = *found;
+    try {
+      take_answer(status, live_job(status.job, context_.env));
+      shown_ = status;
+    } catch (const JobNotRunning&) {
+      if (!shown_) throw;
+      status.is_over = true;
+      status.state = "ended";
+    } catch (const Error& error) {
+      // A busy Slurm may answer the next time.
+      if (!shown_) throw;
+      if (!std::exchange(has_warned_, true)) context_.log.warning(error.what());
+      status = *shown_;
+      status.note = "Slurm does not answer now; this is from before";
+    }
+  }
+
+  /// Asks the nodes of `job`, and sets what they answer.
+  void take_answer(RunStatus& status, const LiveJob& job) {
     auto answer = asked_nodes(job, this_program(), context_.env);
     if (!answer.refusal.empty()) {
       context_.log.warning("not all nodes answer: " + answer.refusal);
@@ -186,19 +201,6 @@ class Watched {
     if (status.name.empty()) status.name = job.name;
     status.is_over = false;
     if (status.odd_rank) status.odd_rank = odd_rank(status.node_list);
-    has_answered_ = true;
-  }
-
-  /// Returns the job. Nothing if it has ended while it was watched.
-  std::optional<LiveJob> still_running(RunStatus& status) const {
-    try {
-      return live_job(status.job, context_.env);
-    } catch (const Error&) {
-      if (!has_answered_) throw;
-      status.is_over = true;
-      status.state = "ended";
-      return std::nullopt;
-    }
   }
 
   const MonitorOptions& options_;
@@ -206,7 +208,8 @@ class Watched {
   QueueWatch queue_;
   std::optional<RunWatch> watch_;
   std::string job_;
-  bool has_answered_ = false;
+  std::optional<RunStatus> shown_;  ///< With the last answer of the job's nodes.
+  bool has_warned_ = false;
 };
 
 /// True if the run's own files say that it has ended. Its job may continue for a moment, or start once more.

@@ -213,11 +213,12 @@ bool submit_absent(const ScaleOptions& options, const Study& study, Context& con
   return true;
 }
 
-/// Waits until no job of the study is queued. Returns true if all have finished.
-bool wait_for_jobs(const Study& study, const Context& context) {
-  const SlurmQueue view(context.env);
+/// Waits until no job of the study is queued. Returns Slurm's last answer.
+QueuedJobs wait_for_jobs(const Study& study, const Context& context) {
+  QueuePoll view(context.env, context.log);
   std::string shown;
   while (true) {
+    view.ask();
     const auto states = states_of(study, view.jobs());
     if (const auto text = progress_of(states); text != shown) {
       shown = text;
@@ -225,7 +226,7 @@ bool wait_for_jobs(const Study& study, const Context& context) {
     }
     const bool goes_on = std::ranges::any_of(
         states, [](auto state) { return state == PointState::kWaiting || state == PointState::kRunning; });
-    if (!goes_on) return std::ranges::count(states, PointState::kFinished) == std::ssize(states);
+    if (!goes_on) return view.jobs();
     std::this_thread::sleep_for(kBetweenStates);
   }
 }
@@ -261,7 +262,10 @@ void run_locally(const ScaleOptions& options, const Study& study, Context& conte
   }
 }
 
+/// Tells of the runs that have not finished, if there are any.
 void report_failures(const Study& study, const QueuedJobs& queue, Context& context) {
+  const auto states = states_of(study, queue);
+  if (std::ranges::count(states, PointState::kFinished) == std::ssize(states)) return;
   for (const auto& point : study.points) {
     if (state_of(study, point, queue) != PointState::kFailed) continue;
     context.log.error("the run on " + counted(point.nodes, "node") + " " +
@@ -317,7 +321,7 @@ void scale(ScaleOptions& options, Context& context) {
     context.log.info("lockstep scale " + shell_quoted({study.folder.string()}) + " waits for it and makes the table");
     return show(study, options);
   }
-  if (!wait_for_jobs(study, context)) report_failures(study, SlurmQueue(context.env).jobs(), context);
+  report_failures(study, wait_for_jobs(study, context), context);
   show(study, options);
 }
 

@@ -120,6 +120,22 @@ void keep_values(const Submission& submission, const SubmitRequest& request) {
   keep_sweep(submission.folder, trials);
 }
 
+/// Submits a job. Its claimed folder stays if the job is queued, or may be.
+template <typename Submit>
+JobRecord submitted(const Submit& submit, ClaimedFolder* claimed) {
+  const auto keep = [claimed] {
+    if (claimed != nullptr) claimed->keep();
+  };
+  try {
+    auto record = submit();
+    keep();
+    return record;
+  } catch (const MayBeQueued&) {
+    keep();
+    throw;
+  }
+}
+
 void submit_all(const Submission& submission, const SubmitOptions& options, ClaimedFolder* claimed,
                 const Context& context) {
   auto jobs = nlohmann::json::array();
@@ -136,12 +152,11 @@ void submit_all(const Submission& submission, const SubmitOptions& options, Clai
     if (!options.json) print_text("job " + record.job + what + "\nrun folder " + plan.paths.run_dir.string() + "\n");
   };
   for (const auto& plan : submission.jobs) {
-    tell(submit_job(plan, context.env, before()), plan, "");
-    if (claimed != nullptr) claimed->keep();
+    tell(submitted([&] { return submit_job(plan, context.env, before()); }, claimed), plan, "");
   }
   for (const auto& job : submission.packed) {
-    tell(submit_packed(job, context.env, before()), job.node, ": " + counted(std::ssize(job.trials), "trial"));
-    if (claimed != nullptr) claimed->keep();
+    tell(submitted([&] { return submit_packed(job, context.env, before()); }, claimed), job.node,
+         ": " + counted(std::ssize(job.trials), "trial"));
     jobs.back()["trials"] = trials_of(job);
   }
   if (options.json) print_jobs(std::move(jobs), submission, options.request);

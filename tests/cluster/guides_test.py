@@ -210,7 +210,7 @@ class Guides(unittest.TestCase):
         script = Script("guide-003-recipe", "RECIPES/mnist.toml", "--cluster", "lumi-g", "--nodes", "4", "--set",
                         "data.path=/scratch/project_465000001/mnist", "--account", "project_465000001", "--time", "00:30:00")
         self.hold(script, [
-            ("(a snapshot before the limit)", in_script("LOCKSTEP_JOB_END=$(date -d \"${end:-now + 1800 seconds}\" +%s)")),
+            ("(a snapshot before the limit)", in_script("LOCKSTEP_JOB_END=$(date -d \"${end:-now + $((1800 - SECONDS)) seconds}\" +%s)")),
             ("(the same job goes on)", in_script('scontrol requeue "$SLURM_JOB_ID"')),
             ("(nodes and tasks as asked for)", in_script("--set cluster.nodes=4")),
         ])

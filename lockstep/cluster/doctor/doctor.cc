@@ -24,6 +24,7 @@
 #include "lockstep/cluster/doctor/space.h"
 #include "lockstep/cluster/doctor/torch.h"
 #include "lockstep/cluster/doctor/variables.h"
+#include "lockstep/launch/slurm_tool.h"
 #include "lockstep/launch/socket.h"
 #include "lockstep/telemetry/nvml_sensor.h"
 
@@ -110,7 +111,7 @@ SystemView SystemView::of_process(const Environment& env) {
           .is_port_free = is_free,
           .nvidia = nvidia_library,
           .device_health = device_health_of_node,
-          .run = [env](const std::vector<std::string>& command) { return run_process(command, env); }};
+          .run = [env](const std::vector<std::string>& command) { return run_slurm_tool(command, env); }};
 }
 
 DoctorContext DoctorContext::of_process(const Environment& env, Profile profile, RunUnderTest run) {

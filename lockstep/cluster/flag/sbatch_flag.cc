@@ -45,6 +45,8 @@ constexpr auto kOwnFlags = std::to_array<OwnFlag>({
     {"--signal", 0, "job.sh waits for the ranks that it has told, and then goes on", "give it as --signal NAME@S"},
     {"--requeue", 0, "job.sh puts the job back by itself", "give it as --requeue yes"},
     {"--no-requeue", 0, "job.sh puts the job back by itself", "give it as --requeue no"},
+    {"--clusters", 'M', "squeue, sacct and scancel would ask another cluster about this job",
+     "export SLURM_CLUSTERS=X, which all of Slurm's tools follow, and submit"},
     {"--chdir", 'D', "a job starts in the folder that it is submitted from", "cd there, and submit"},
     {"--wrap", 0, "the script is written by submit", "write the program after two dashes: submit --nodes N -- PROGRAM"},
 });

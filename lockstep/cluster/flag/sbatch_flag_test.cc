@@ -45,6 +45,11 @@ TEST(SbatchFlag, ThatHasAnOptionOfOursIsRefusedInEverySpelling) {
       {"--no-req", "--requeue no"},
       {"--chdir=/x", "cd there"},
       {"-D/x", "cd there"},
+      {"--clusters=X", "export SLURM_CLUSTERS=X"},
+      {"--clusters X", "export SLURM_CLUSTERS=X"},
+      {"--cluster=X", "export SLURM_CLUSTERS=X"},
+      {"-M X", "export SLURM_CLUSTERS=X"},
+      {"-MX", "export SLURM_CLUSTERS=X"},
       {"--wrap=hostname", "after two dashes"},
   };
   for (const auto& each : refused) {
@@ -62,7 +67,7 @@ TEST(SbatchFlag, ForTheLogIsToldWhereTheLogLies) {
 TEST(SbatchFlag, OfAnyOtherKindIsTaken) {
   for (const char* flag :
        {"--exclusive", "--mem=10G", "--nodelist=n3", "-w n3", "-x n3", "--gres=nvme:1", "--mail-type END",
-        "--begin=now+1hour", "-H", "--time-min=1:00:00", "--no-kill", "-d afterok:4"}) {
+        "--begin=now+1hour", "-H", "--time-min=1:00:00", "--no-kill", "-d afterok:4", "--cluster-constraint=big"}) {
     EXPECT_NO_THROW(check_sbatch_flag(flag)) << flag;
   }
 }

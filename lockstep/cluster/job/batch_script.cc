@@ -72,7 +72,7 @@ void add_trap(ScriptText& out, const JobPlan& plan) {
                   " s before the time is up Slurm warns this shell, and the ranks get SIG" + signal->name +
                   ". Once they have ended, the run goes on in the next job.");
     out.line("warned=");
-    out.line("trap 'warned=1; scancel --signal=" + signal->name + " \"$SLURM_JOB_ID\" || true' USR1");
+    out.line("trap 'warned=1; again scancel --signal=" + signal->name + " \"$SLURM_JOB_ID\" || true' USR1");
     return;
   }
   const auto limit = std::to_string(plan.queue.chain);

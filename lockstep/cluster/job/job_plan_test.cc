@@ -155,7 +155,7 @@ TEST(JobSignal, IsNotAskedForARecipeWhichGoesByTheClock) {
   asked.queue.time = 24h;
   const auto script = batch_script(planned(asked, "generic"));
   EXPECT_EQ(script.find("--signal"), std::string::npos);
-  EXPECT_HAS(script, "LOCKSTEP_JOB_END=$(date -d \"${end:-now + 86400 seconds}\" +%s)");
+  EXPECT_HAS(script, "LOCKSTEP_JOB_END=$(date -d \"${end:-now + $((86400 - SECONDS)) seconds}\" +%s)");
 }
 
 TEST(JobVariables, OrderTheDevicesOnlyWhereAllAreOurs) {
@@ -341,8 +341,9 @@ TEST(BatchScript, SubmitsANextJobWhereNoneMayBeRequeued) {
   EXPECT_HAS(script, "link=${1:-1}\n");
   EXPECT_HAS(script, "  if [ ! -e \"$LOCKSTEP_RUN_DIR/stop-$SLURM_JOB_ID\" ] && [ \"$link\" -lt 4 ]; then\n");
   EXPECT_HAS(script,
-             "      sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > "
-             "\"$LOCKSTEP_RUN_DIR/job.next\" || echo \"lockstep: error: the run is not in the queue again");
+             "  sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" /runs/train/job.sh $((link + 1)) > "
+             "\"$LOCKSTEP_RUN_DIR/job.next\".new &&\n");
+  EXPECT_HAS(script, "      requeue || echo \"lockstep: error: the run is not in the queue again");
 }
 
 TEST(BatchScript, TellsTheRanksBeforeTheTimeIsUp) {
@@ -351,7 +352,7 @@ TEST(BatchScript, TellsTheRanksBeforeTheTimeIsUp) {
   asked.queue.signal = LimitSignal{.name = "USR2", .before = 90s};
   const auto script = batch_script(planned(asked, "generic"));
   EXPECT_HAS(script, "#SBATCH --signal=B:USR1@90\n");
-  EXPECT_HAS(script, "trap 'warned=1; scancel --signal=USR2 \"$SLURM_JOB_ID\" || true' USR1\n");
+  EXPECT_HAS(script, "trap 'warned=1; again scancel --signal=USR2 \"$SLURM_JOB_ID\" || true' USR1\n");
   asked.queue.signal->before = 600s;
   EXPECT_HAS(refusal(asked, "generic", ErrorKind::kUsage),
              "--signal: 600 s before the end of a job of 600 s is before its begin");

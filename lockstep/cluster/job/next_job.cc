@@ -25,27 +25,26 @@ std::string may_go_on(const JobPlan& plan) {
          (plan.queue.chain > 0 ? " && [ \"$link\" -lt " + std::to_string(plan.queue.chain) + " ]" : std::string());
 }
 
-/// Adds the commands that put this job, or a next one, into the queue. If they fail, the job still ends with its
-/// program's code.
+/// Adds the shell function that puts this job, or a next one, into the queue.
 ///
-/// A busy controller may not answer, so a requeue is tried again. The state is asked first each time, because the
-/// program, or an earlier try, may have put the job back. While Slurm delivers the warning, squeue shows SIGNALING for
-/// a running job: see job_state(). sbatch is tried once: if its answer was lost, a second one would be a second job.
+/// A requeue is tried again. The state is asked first each time, because the program, or an earlier try, may have put
+/// the job back. While Slurm delivers the warning, squeue shows SIGNALING for a running job: see job_state(). sbatch is
+/// tried once: if its answer was lost, a second one would be a second job. The shell empties a file before sbatch
+/// answers, and until then the run's job is the one that job.next names.
 void add_requeue(ScriptText& out, const JobPlan& plan) {
-  const std::string tell =
-      "echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2";
-  if (!plan.can_requeue) {
-    out.line("      sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " +
-             shell_quoted(script_path(plan).string()) + " $((link + 1)) > \"$LOCKSTEP_RUN_DIR/job.next\" || " + tell);
-    return;
+  if (plan.can_requeue) out.line("# shellcheck disable=SC2317  # `again` calls it.");
+  out.line("requeue() {");
+  if (plan.can_requeue) {
+    out.line("  case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in");
+    out.line("    RUNNING | SIGNALING | RESIZING | '') scontrol requeue \"$SLURM_JOB_ID\" ;;");
+    out.line("  esac");
+  } else {
+    const std::string next = "\"$LOCKSTEP_RUN_DIR/job.next\"";
+    out.line("  sbatch --parsable --dependency=afterany:\"$SLURM_JOB_ID\" " + shell_quoted(script_path(plan).string()) +
+             " $((link + 1)) > " + next + ".new &&");
+    out.line("    mv " + next + ".new " + next);
   }
-  out.line("      for try in 1 2 3; do");
-  out.line("        case $(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%T 2> /dev/null) in");
-  out.line("          RUNNING | SIGNALING | RESIZING | '') scontrol requeue \"$SLURM_JOB_ID\" && break ;;");
-  out.line("          *) break ;;");
-  out.line("        esac");
-  out.line("        if [ \"$try\" = 3 ]; then " + tell + "; else sleep 3; fi");
-  out.line("      done");
+  out.line("}");
 }
 
 }  // namespace
@@ -63,6 +62,7 @@ void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snaps
     out.line("snapshots() { find " + snapshots + " -mindepth 1 -maxdepth 1 2> /dev/null | sort || true; }");
     out.line("snapshots_before=$(snapshots)");
   }
+  add_requeue(out, plan);
   out.line("next_job() {");
   out.line("  if " + may_go_on(plan) + "; then");
   out.line(std::string("    if ") +
@@ -75,7 +75,10 @@ void add_next_job(ScriptText& out, const JobPlan& plan, const std::string& snaps
            (has_snapshots ? "wrote no new snapshot" : "ended within a minute and asked for another") + "\" >&2");
   out.line("      echo \"  hint: what the last one says above tells why; mend it, and submit again\" >&2");
   out.line("    else");
-  add_requeue(out, plan);
+  // If this fails, the job still ends with its program's code.
+  out.line(
+      std::string("      ") + (plan.can_requeue ? "again requeue" : "requeue") +
+      " || echo \"lockstep: error: the run is not in the queue again: submit $LOCKSTEP_RUN_DIR/job.sh once more\" >&2");
   out.line("    fi");
   out.line("  fi");
   out.line("}");

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/cache_folder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/process.h"
+#include "lockstep/cluster/profile/slurm_config.h"
+#include "lockstep/launch/slurm_tool.h"
 
 namespace lockstep {
 namespace {
@@ -31,6 +34,17 @@ std::optional<std::string> fresh_text(const fs::path& path, std::chrono::seconds
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+/// Returns a name of the cluster that costs no question to Slurm: the one in its configuration, or else the login
+/// nodes' name, such as "login.site.org" on login3.site.org.
+std::string cheap_cluster_name(const Environment& env) {
+  if (auto name = known_slurm_cluster_name(env); !name.empty()) return name;
+  auto host = host_name();
+  const auto end = std::min(host.find('.'), host.size());
+  const auto letter = host.substr(0, end).find_last_not_of("0123456789");
+  const auto begin = letter == std::string::npos ? 0 : letter + 1;
+  return host.erase(begin, end - begin);
 }
 
 /// Returns 4 for "gpu:a100:4(S:0-1),tmp:1", the number of devices in a node's generic resources. Source: sinfo(1), %G.
@@ -53,15 +67,16 @@ int devices_of(const std::string& resources) {
 }  // namespace
 
 SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
-  // A user may work with several clusters, so the answer of each has a file of its own.
-  std::string name = "queue" + env.get("SLURM_CONF").value_or("");
+  // A user may work with several clusters, also from one home, so the answer of each has a file of its own.
+  std::string name = "queue-" + cheap_cluster_name(env);
+  for (const auto* variable : {"SLURM_CLUSTERS", "SLURM_CONF"}) name += "-" + env.get(variable).value_or("");
   std::ranges::replace(name, '/', '-');
   kept_ = cache_folder(env) / name;
 }
 
 QueuedJobs SlurmQueue::jobs(std::int64_t since) const {
   if (const auto text = fresh_text(kept_, kQueueAge, since)) return parsed_queue(*text);
-  const auto asked = run_process({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
+  const auto asked = run_slurm_tool({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
   if (asked.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment, "squeue does not answer: " + std::string(trimmed(asked.errors)),
                 "ask from a login node of the cluster, and again in a while");
@@ -77,10 +92,22 @@ QueuedJobs SlurmQueue::jobs(std::int64_t since) const {
 
 void SlurmQueue::forget() const { ::unlink(kept_.c_str()); }
 
+bool QueuePoll::ask(std::int64_t since) {
+  try {
+    jobs_ = queue_.jobs(since);
+    has_answered_ = true;
+    return true;
+  } catch (const Error& error) {
+    if (!has_answered_) throw;
+    if (!std::exchange(has_warned_, true)) log_.warning(std::string(error.fact()) + "; asks again");
+    return false;
+  }
+}
+
 std::optional<SlurmNode> node_with_devices(const std::string& partition, const Environment& env) {
   std::vector<std::string> command = {"timeout", "10", "sinfo", "--noheader", "--format=%P|%c|%G"};
   if (!partition.empty()) command.push_back("--partition=" + partition);
-  const auto asked = run_process(command, env);
+  const auto asked = run_slurm_tool(command, env);
   return asked.exit_code == 0 ? parsed_nodes(asked.output, partition) : std::nullopt;
 }
 

@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
 
 namespace lockstep {
 
@@ -42,6 +44,28 @@ class SlurmQueue {
  private:
   Environment env_;
   std::filesystem::path kept_;
+};
+
+/// Slurm's queue for a command that asks again and again. A busy Slurm does not always answer. Then the last answer is
+/// kept, and a warning is printed the first time.
+class QueuePoll {
+ public:
+  QueuePoll(const Environment& env, Log log) : queue_(env), log_(std::move(log)) {}
+
+  /// Asks as SlurmQueue::jobs() does. Returns true if Slurm has answered.
+  ///
+  /// Throws: as SlurmQueue::jobs() if Slurm has never answered.
+  bool ask(std::int64_t since = 0);
+  /// Returns Slurm's last answer. Empty before the first.
+  const QueuedJobs& jobs() const { return jobs_; }
+  void forget() const { queue_.forget(); }
+
+ private:
+  SlurmQueue queue_;
+  Log log_;
+  QueuedJobs jobs_;
+  bool has_answered_ = false;
+  bool has_warned_ = false;
 };
 
 /// A node, as Slurm reports it.

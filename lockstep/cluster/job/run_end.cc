@@ -12,8 +12,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
+#include "lockstep/launch/slurm_tool.h"
 
 namespace lockstep {
 namespace {
@@ -94,14 +94,14 @@ bool wants_slurm(const RunJob& run, const QueuedJobs& queue) {
 /// Asks Slurm's controller, which remembers jobs for some minutes, and then its accounting.
 std::map<std::string, EndedJob> asked_ends(const std::vector<std::string>& jobs, const Environment& env) {
   const auto queue =
-      run_process({"squeue", "--me", "--states=all", "--noheader", "-O", "JobID:32,State:32,exit_code:32"}, env);
+      run_slurm_tool({"squeue", "--me", "--states=all", "--noheader", "-O", "JobID:32,State:32,exit_code:32"}, env);
   auto ends = queue.exit_code == 0 ? parsed_ended_squeue(queue.output) : std::map<std::string, EndedJob>();
   std::vector<std::string> missing;
   std::ranges::copy_if(jobs, std::back_inserter(missing), [&ends](const auto& job) { return !ends.contains(job); });
   if (missing.empty()) return ends;
-  const auto kept = run_process({"sacct", "-X", "--noheader", "--parsable2", "--format=JobIDRaw,State,ExitCode",
-                                 "--jobs=" + joined(missing, ",")},
-                                env);
+  const auto kept = run_slurm_tool({"sacct", "-X", "--noheader", "--parsable2", "--format=JobIDRaw,State,ExitCode",
+                                    "--jobs=" + joined(missing, ",")},
+                                   env);
   if (kept.exit_code == 0) ends.merge(parsed_ended_sacct(kept.output));
   return ends;
 }
@@ -126,6 +126,19 @@ std::optional<RunEnd> run_end(const RunJob& run) {
   // failed.
   if (found.state == "failed" && first) found.code = first->rank.code;
   return found;
+}
+
+std::optional<RunEnd> final_end(const RunJob& run) {
+  const auto& job = run.record.job;
+  const auto records = read_exits(job_folder(run));
+  const auto* end = records.end_of_job(job);
+  if (end == nullptr && !run.learned) return std::nullopt;
+  if (end != nullptr && end->state.empty() && !run.learned) {
+    std::error_code ignored;
+    const bool is_stopped = fs::exists(run.path / ("stop-" + job), ignored);
+    if ((end->code == kExitStopped && !is_stopped) || end->code > 128) return std::nullopt;
+  }
+  return run_end(run);
 }
 
 std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end) {

@@ -27,6 +27,10 @@ struct RunEnd {
 /// end.
 std::optional<RunEnd> run_end(const RunJob& run);
 
+/// Returns run_end() if the folder alone shows that the job does not start again. Nothing if the job may be in the
+/// queue: no script has recorded an end, or the last one was killed, or it ended to continue in another start.
+std::optional<RunEnd> final_end(const RunJob& run);
+
 /// Returns the rank that made the run's last job fail. Nothing if no rank failed, or if Slurm ended all ranks, since
 /// their order then means nothing.
 std::optional<FirstExit> rank_at_fault(const RunJob& run, const RunEnd& end);

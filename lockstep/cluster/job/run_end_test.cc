@@ -66,5 +66,23 @@ TEST_F(RunEndTest, HasACodeAlsoIfSlurmGivesNone) {
   EXPECT_EQ(end(R"({"job":"44","code":1,"state":"FAILED"})").state, "unknown") << "another job's";
 }
 
+TEST_F(RunEndTest, IsKnownWithoutTheQueueOnlyIfNoOtherStartFollows) {
+  const auto state = [&](const std::string& line) {
+    std::ofstream(folder_.path() / "exits.jsonl") << line;
+    return state_without_queue({folder_.path(), {.job = "45", .tasks = 1}});
+  };
+  EXPECT_EQ(state(""), "unknown");
+  EXPECT_EQ(state(R"({"job":"44","start":0,"code":1,"time":1})"), "unknown") << "another job's";
+  EXPECT_EQ(state(R"({"job":"45","start":0,"code":0,"time":1})"), "ended");
+  EXPECT_EQ(state(R"({"job":"45","start":0,"code":3,"time":1})"), "failed");
+  EXPECT_EQ(state(R"({"job":"45","start":0,"code":75,"time":1})"), "unknown") << "it may be in the queue again";
+  EXPECT_EQ(state(R"({"job":"45","start":0,"code":143,"time":1})"), "unknown") << "Slurm may start it again";
+  EXPECT_EQ(state(R"({"job":"45","code":143,"state":"TIMEOUT"})"), "timeout");
+  std::ofstream(folder_.path() / "stop-45") << "";
+  EXPECT_EQ(state(R"({"job":"45","start":0,"code":75,"time":1})"), "stopped");
+  std::ofstream(folder_.path() / "result.json") << "{}";
+  EXPECT_EQ(state(""), "finished");
+}
+
 }  // namespace
 }  // namespace lockstep

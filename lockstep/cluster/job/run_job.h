@@ -54,11 +54,16 @@ std::vector<RunJob> run_jobs(const RunPlaces& places);
 /// nothing is known.
 std::string state_of(const RunJob& run, const QueuedJobs& queue);
 
+/// Returns the state if Slurm does not answer: "finished", or final_end()'s. "unknown" if the job may be in the queue.
+std::string state_without_queue(const RunJob& run);
+
 /// Asks a run to stop, and prevents another job of it. A recipe writes a snapshot first. A waiting job and a program
 /// are cancelled.
 ///
+/// Slurm can signal only a whole step. So a trial that shares its step with other trials is asked through its folder.
+///
 /// Returns a message on what was done.
-/// Throws: Error(kEnvironment) with scancel's message.
+/// Throws: Error(kEnvironment) with scancel's or squeue's message, or naming the trials that would end too.
 std::string stop_run(const RunJob& run, const QueuedJobs& queue, const Environment& env);
 
 }  // namespace lockstep

@@ -55,12 +55,41 @@ void add_setup_once(ScriptText& out, const JobPlan& plan) {
   out.lines(plan.setup_once);
 }
 
-/// The job's limit may have been changed since the job was submitted, so the script asks Slurm.
+/// Adds shell functions that ask a busy controller again. Each try lasts Slurm's MessageTimeout, 10 s unless the site
+/// has another. srun ends with SLURM_EXIT_ERROR if Slurm fails before a task starts. Source: srun(1); tried with a
+/// controller that was stopped.
+void add_patience(ScriptText& out, const JobPlan& plan) {
+  out.paragraph("Slurm's controller may be busy for a while. Then it is asked again.");
+  if (plan.can_requeue || plan.queue.signal) {
+    out.line("again() {");
+    out.line("  local try");
+    out.line("  for try in 1 2 3 4 5; do");
+    out.line("    if \"$@\"; then return 0; fi");
+    out.line("    [ \"$try\" = 5 ] || sleep 5");
+    out.line("  done");
+    out.line("  return 1");
+    out.line("}");
+  }
+  out.line("srun() {  # 199: Slurm has started no task");
+  out.line("  local code try");
+  out.line("  for try in 1 2 3 4 5; do");
+  out.line("    code=0");
+  out.line("    SLURM_EXIT_ERROR=199 command srun \"$@\" || code=$?");
+  out.line("    [ \"$code\" = 199 ] || return \"$code\"");
+  out.line("    [ \"$try\" = 5 ] || sleep 5");
+  out.line("  done");
+  out.line("  return 4");
+  out.line("}");
+}
+
+/// The job's limit may have been changed since the job was submitted, so the script asks Slurm. If Slurm does not
+/// answer, the limit counts from the script's start.
 void add_job_end(ScriptText& out, const JobPlan& plan) {
   const auto limit = std::to_string(plan.queue.time->count());
   out.paragraph("When the job's time is up: a training stops and saves before that.");
   out.line("end=$(squeue --noheader --jobs=\"$SLURM_JOB_ID\" --format=%e 2> /dev/null) || end=");
-  out.line("LOCKSTEP_JOB_END=$(date -d \"${end:-now + " + limit + " seconds}\" +%s) || LOCKSTEP_JOB_END=");
+  out.line("LOCKSTEP_JOB_END=$(date -d \"${end:-now + $((" + limit +
+           " - SECONDS)) seconds}\" +%s) || LOCKSTEP_JOB_END=");
   out.line("export LOCKSTEP_JOB_END");
 }
 
@@ -272,6 +301,7 @@ void add_head(ScriptText& out, const JobPlan& plan) {
   for (const auto& flag : plan.sbatch) out.line(directive(flag));
   out.line("");
   out.line("set -eo pipefail");
+  out.line("unset \"${!SQUEUE_@}\" \"${!SCANCEL_@}\" SLURM_TIME_FORMAT  # a person's own filters and formats");
   out.line(
       "echo \"== job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + 1)), on $SLURM_JOB_NODELIST, $(date -Is)\"");
   out.paragraph("How this script ends, for `lockstep ls`, `follow` and `report`.");
@@ -284,6 +314,7 @@ void add_head(ScriptText& out, const JobPlan& plan) {
   out.line("trap 'keep_end $?' EXIT");
   // Without this, the shell would end at once, and the trap would see a status of 0.
   out.line("trap 'exit 143' TERM");
+  add_patience(out, plan);
 }
 
 void add_surroundings(ScriptText& out, const JobPlan& plan, const std::string& on_exit) {
@@ -303,6 +334,7 @@ void add_smoke_test(ScriptText& out, const JobPlan& plan) {
   out.line("program=" + staged_program(plan.stage).value_or(program_word(plan)));
   out.line(short_step(plan, "1", kOneCore) + " \\");
   out.line("  " + wrapped_alone(plan) + smoke_test_command(plan) + " || {");
+  out.line("  [ $? != 4 ] || exit 4");
   add_not_started(out, plan);
   out.line("}");
 }

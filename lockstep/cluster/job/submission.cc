@@ -37,34 +37,59 @@ std::string message_of(const ProcessResult& result) {
   return joined(lines, "; ");
 }
 
-std::string submitted_id(const JobPlan& plan, const Environment& env, const std::string& after) {
-  std::vector<std::string> command = {"sbatch", "--parsable"};
-  if (!after.empty()) command.push_back("--dependency=afterany:" + after);
-  command.push_back(script_path(plan).string());
-  const auto result = run_process(command, environment_for_sbatch(env));
+/// Returns the command that lists the jobs of this name.
+std::string question_by_name(const JobPlan& plan) { return "squeue --me --name=" + shell_quoted({plan.program.name}); }
+
+/// Returns the job's number that `sbatch --parsable` has printed: the last line such as "1234" or "1234;cluster". A
+/// site may have sbatch print lines of its own too.
+std::optional<std::string> printed_number(std::string_view text) {
+  std::optional<std::string> number;
+  for (const auto& line : split(text, '\n')) {
+    const auto fields = split(trimmed(line), ';');
+    if (fields.size() <= 2 && parsed_int<long long>(fields.front()).value_or(0) > 0) number = fields.front();
+  }
+  return number;
+}
+
+/// Fails if sbatch has failed. A busy controller may have queued the job although its answer did not arrive in time.
+void check_answer(const ProcessResult& result, const JobPlan& plan) {
+  if (result.exit_code == 0) return;
+  const auto message = message_of(result);
+  const auto says = [&](const char* words) { return message.find(words) != std::string::npos; };
   if (result.exit_code == 127) {
-    throw Error(ErrorKind::kEnvironment, "there is no sbatch here: " + message_of(result),
+    throw Error(ErrorKind::kEnvironment, "there is no sbatch here: " + message,
                 "submit from a login node of the cluster; --dry-run prints the script anywhere");
   }
+  if (says("timed out") || says("Unable to contact")) {
+    throw MayBeQueued(ErrorKind::kEnvironment, "sbatch got no answer, and the job may be queued: " + message,
+                      "before you submit again, see what `" + question_by_name(plan) + "` lists");
+  }
   // Slurm 22.05 says "is not a valid node count".
-  if (result.exit_code != 0 && plan.size.node_step > 1 && message_of(result).find("node count") != std::string::npos) {
+  if (plan.size.node_step > 1 && says("node count")) {
     throw Error(
         ErrorKind::kUsage,
         "this Slurm takes no steps between numbers of nodes, but --nodes is " + plan.size.nodes_text(),
         "leave the step out: --nodes " + std::to_string(plan.size.least_nodes) + "-" + std::to_string(plan.size.nodes));
   }
-  if (result.exit_code != 0) {
-    throw Error(ErrorKind::kEnvironment, "sbatch refuses the job: " + message_of(result),
-                "change what it names and submit again; --dry-run shows the script");
+  throw Error(ErrorKind::kEnvironment, "sbatch refuses the job: " + message,
+              "change what it names and submit again; --dry-run shows the script");
+}
+
+std::string submitted_id(const JobPlan& plan, const Environment& env, const std::string& after) {
+  if (const auto clusters = env.get("SBATCH_CLUSTERS")) {
+    throw Error(ErrorKind::kUsage,
+                "SBATCH_CLUSTERS is '" + *clusters + "', which squeue, sacct and scancel do not heed",
+                "export SLURM_CLUSTERS instead, which all of Slurm's tools follow, and submit");
   }
-  // "1234" or "1234;cluster".
-  const auto id = split(trimmed(result.output), ';').front();
-  if (!parsed_int<long long>(id)) {
-    throw Error(ErrorKind::kEnvironment,
-                "sbatch said '" + std::string(trimmed(result.output)) + "', want a job's number",
-                "`squeue --me` shows whether the job is queued");
-  }
-  return id;
+  std::vector<std::string> command = {"sbatch", "--parsable"};
+  if (!after.empty()) command.push_back("--dependency=afterany:" + after);
+  command.push_back(script_path(plan).string());
+  const auto result = run_process(command, environment_for_sbatch(env));
+  check_answer(result, plan);
+  if (auto number = printed_number(result.output)) return *std::move(number);
+  throw MayBeQueued(ErrorKind::kEnvironment,
+                    "sbatch said '" + std::string(trimmed(result.output)) + "', want a job's number",
+                    "`" + question_by_name(plan) + "` shows whether the job is queued");
 }
 
 struct NextJob {
@@ -77,9 +102,9 @@ std::optional<NextJob> next_job(const fs::path& run_dir) {
   const auto path = run_dir / "job.next";
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  auto id = split(trimmed(text_of_file(path)), ';').front();
-  if (!parsed_int<long long>(id)) return std::nullopt;
-  return NextJob{std::move(id), status.st_mtime};
+  auto id = printed_number(text_of_file(path));
+  if (!id) return std::nullopt;
+  return NextJob{*std::move(id), status.st_mtime};
 }
 
 void keep(const JobRecord& record, const fs::path& run_dir) {
@@ -94,7 +119,8 @@ void keep(const JobRecord& record, const fs::path& run_dir) {
                  {"time_s", record.time_s},
                  {"submitted", record.submitted},
                  {"billing", {{"unit", record.billing.unit}, {"per_hour", record.billing.per_hour}}},
-                 {"packed_in", record.packed_in}};
+                 {"packed_in", record.packed_in},
+                 {"step", record.step}};
   if (record.asked.is_known) {
     object["asked"] = {{"devices", record.asked.devices},
                        {"cores_per_task", record.asked.cores_per_task},
@@ -102,6 +128,17 @@ void keep(const JobRecord& record, const fs::path& run_dir) {
                        {"whole_nodes", record.asked.has_whole_nodes}};
   }
   write_whole(record_path(run_dir), json_text(object, 2) + "\n", false);
+}
+
+/// Writes the record of a job that is in the queue already.
+void keep_queued(const JobRecord& record, const fs::path& run_dir) {
+  try {
+    make_folder(run_dir / "logs");
+    keep(record, run_dir);
+  } catch (const Error& error) {
+    throw MayBeQueued(error.kind(), "job " + record.job + " is queued, but " + std::string(error.fact()),
+                      "`scancel " + record.job + "` takes it out of the queue");
+  }
 }
 
 JobAsk asked_from(const json& record) {
@@ -148,12 +185,14 @@ JobRecord submitted(const JobPlan& plan, const std::string& text, const Environm
   try {
     record.job = submitted_id(plan, env, after);
     SlurmQueue(env).forget();
+  } catch (const MayBeQueued&) {
+    throw;
   } catch (const Error&) {
     if (!was_there) fs::remove_all(run_dir, ignored);
     throw;
   }
   fs::remove(run_dir / "job.next", ignored);
-  keep(record, run_dir);
+  keep_queued(record, run_dir);
   remember_run(run_dir, env);
   return record;
 }
@@ -180,16 +219,17 @@ JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::str
 
 JobRecord submit_packed(const PackedJob& job, const Environment& env, const std::string& after) {
   const auto whole = submitted(job.node, packed_script(job), env, after);
-  for (const auto& trial : job.trials) {
+  for (std::size_t i = 0; i < job.trials.size(); ++i) {
+    const auto& trial = job.trials[i];
     const auto run_dir = job.sweep / trial.name;
-    make_folder(run_dir / "logs");
     JobRecord record = whole;
+    record.step = job.trials[i - i % static_cast<std::size_t>(job.per_device)].name;
     record.tasks = 1;
     record.command = shell_quoted(job.trial.program.command) + " " + shell_quoted(trial.arguments);
     record.billing.per_hour = whole.billing.per_hour / static_cast<double>(job.trials.size());
     record.asked = {};  // Of all trials together: it says nothing of one.
     record.packed_in = job.node.paths.run_dir.string();
-    keep(record, run_dir);
+    keep_queued(record, run_dir);
     remember_run(run_dir, env);
   }
   return whole;
@@ -215,7 +255,8 @@ std::optional<JobRecord> job_record(const fs::path& run_dir) {
                      .submitted = next.submitted,
                      .billing = billing_from(object),
                      .asked = asked_from(object),
-                     .packed_in = packed_in};
+                     .packed_in = packed_in,
+                     .step = object.value("step", run_dir.filename().string())};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kData, "'" + path.string() + "' holds no record of a job: " + error.what(),
                 "`squeue --me` shows what is queued");

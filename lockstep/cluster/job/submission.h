@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/cluster/job/job_plan.h"
 #include "lockstep/cluster/job/packed_sweep.h"
 
@@ -34,13 +35,22 @@ struct JobRecord {
   std::int64_t submitted = 0;  ///< Seconds since 1970.
   JobBilling billing{};
   JobAsk asked{};
-  std::string packed_in{};  ///< The folder of the job that this trial shares with others. Its step has its name.
+  std::string packed_in{};  ///< The folder of the job that this trial shares with others.
+  std::string step{};       ///< The name of this trial's step in that job. Trials that share a step have one name.
+};
+
+/// Thrown if the job is queued, or may be, although its submission has failed. Its run folder must stay, since the job
+/// writes into it.
+class MayBeQueued : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Makes the run folder, writes job.sh into it, passes that script to sbatch, and writes the result to job.json.
 ///
 /// Throws: Error(kEnvironment) with sbatch's own message if it refuses, or with advice if there is no sbatch. A folder
-///         that was created here is then removed again; Error(kIo) if the folder cannot be created.
+///         that was created here is then removed again; Error(kIo) if the folder cannot be created; MayBeQueued if
+///         Slurm's answer was lost or is no number, or if job.json cannot be written.
 ///
 /// If `after` is not empty, the job waits until the job `after` has ended, well or not.
 JobRecord submit_job(const JobPlan& plan, const Environment& env, const std::string& after = {});

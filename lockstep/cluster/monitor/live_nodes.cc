@@ -17,6 +17,7 @@
 #include "lockstep/cluster/monitor/node_history.h"
 #include "lockstep/launch/placement/host_list.h"
 #include "lockstep/launch/process.h"
+#include "lockstep/launch/slurm_tool.h"
 #include "lockstep/observe/wall_clock.h"
 #include "lockstep/telemetry/device_watch.h"
 
@@ -107,18 +108,23 @@ std::vector<std::string> srun_command(const LiveJob& job, const fs::path& progra
 }  // namespace
 
 LiveJob live_job(const std::string& number, const Environment& env) {
-  const auto asked = run_process({"squeue", "--noheader", "--format=%A|%T|%j|%N", "--jobs=" + number}, env);
+  const auto asked = run_slurm_tool({"squeue", "--noheader", "--format=%A|%T|%j|%N", "--jobs=" + number}, env);
+  if (is_unknown_job(asked)) {
+    throw JobNotRunning(ErrorKind::kEnvironment, "squeue does not know job " + number + ": " + message_of(asked),
+                        "`squeue --me` lists your jobs; ask from a login node of the cluster");
+  }
   if (asked.exit_code != 0) {
-    throw Error(ErrorKind::kEnvironment, "squeue does not know job " + number + ": " + message_of(asked),
-                "`squeue --me` lists your jobs; ask from a login node of the cluster");
+    throw Error(ErrorKind::kEnvironment, "squeue does not answer: " + message_of(asked),
+                "ask from a login node of the cluster, and again in a while");
   }
   const auto fields = split(trimmed(split(trimmed(asked.output), '\n').front()), '|');
   if (fields.size() != 4) {
-    throw Error(ErrorKind::kEnvironment, "job " + number + " is not in the queue", "`squeue --me` lists your jobs");
+    throw JobNotRunning(ErrorKind::kEnvironment, "job " + number + " is not in the queue",
+                        "`squeue --me` lists your jobs");
   }
   if (job_state(fields[1]) != "RUNNING") {
-    throw Error(ErrorKind::kEnvironment, "job " + number + " is " + fields[1] + ", want RUNNING",
-                "--live asks the nodes of a job, which has some while it runs");
+    throw JobNotRunning(ErrorKind::kEnvironment, "job " + number + " is " + fields[1] + ", want RUNNING",
+                        "--live asks the nodes of a job, which has some while it runs");
   }
   return {.id = fields[0], .name = fields[2], .nodes = expanded_hosts(fields[3])};
 }

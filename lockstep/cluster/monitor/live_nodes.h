@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/cluster/monitor/run_status.h"
 #include "lockstep/telemetry/telemetry.h"
 
@@ -20,9 +21,16 @@ struct LiveJob {
   std::vector<std::string> nodes;
 };
 
+/// Thrown if Slurm answers that a job does not run: it waits, it has ended, or Slurm does not know it.
+class JobNotRunning : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Returns the job with this id, such as "4711" or "4711_3".
 ///
-/// Throws: Error(kEnvironment) with squeue's message if Slurm does not know the job, or if it is not running.
+/// Throws: JobNotRunning(kEnvironment) with squeue's message if Slurm does not know the job, or if it is not running;
+///         Error(kEnvironment) with squeue's message if Slurm does not answer.
 LiveJob live_job(const std::string& number, const Environment& env);
 
 /// The answers of a job's nodes.

@@ -109,6 +109,22 @@ TEST_F(LiveNodesTest, AJobThatDoesNotRunHasNoNodesToAsk) {
              "squeue does not know job 17: slurm_load_jobs error: Invalid job id specified");
 }
 
+TEST_F(LiveNodesTest, ABusySlurmDoesNotSayThatAJobHasEnded) {
+  const auto failure = [&](const std::string& reason) {
+    const auto env = with_tools("echo 'slurm_load_jobs error: " + reason + "' >&2; exit 1");
+    try {
+      live_job("17", env);
+    } catch (const JobNotRunning&) {
+      return std::string("not running");
+    } catch (const Error& error) {
+      return std::string(error.fact());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(failure("Invalid job id specified"), "not running");
+  EXPECT_EQ(failure("Socket timed out"), "squeue does not answer: slurm_load_jobs error: Socket timed out");
+}
+
 TEST_F(LiveNodesTest, SrunsReasonIsKept) {
   const auto env = with_tools("true", "echo 'srun: error: Unable to create step' >&2; exit 1");
   const auto message = message_of(ErrorKind::kEnvironment, [&] {

@@ -187,7 +187,8 @@ RunStatus RunWatch::look(const std::optional<QueuedJobs>& queue, double now) {
     const bool is_finished = fs::exists(run_dir_ / "result.json", none);
     status.state = lives ? "running" : is_finished ? "finished" : "ended";
     const auto record = job_record(run_dir_);
-    if (!lives && record) status.state = state_of({run_dir_, *record}, {});
+    const auto state = [&](const RunJob& run) { return queue ? state_of(run, {}) : state_without_queue(run); };
+    if (!lives && record) status.state = state({run_dir_, *record});
   }
   for (const auto& [name, node] : nodes_) {
     status.node_list.push_back(node.history.status(now));

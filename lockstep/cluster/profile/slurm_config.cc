@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/process.h"
+#include "lockstep/launch/slurm_tool.h"
 
 namespace lockstep {
 namespace {
@@ -38,7 +38,7 @@ std::string name_in_files(const Environment& env, const fs::path& root) {
 
 std::string name_by_controller(const Environment& env) {
   try {
-    const auto asked = run_process({"timeout", "10", "scontrol", "show", "config"}, env);
+    const auto asked = run_slurm_tool({"timeout", "10", "scontrol", "show", "config"}, env);
     return asked.exit_code == 0 ? name_in(asked.output) : std::string();
   } catch (const Error&) {
     return {};
@@ -61,10 +61,14 @@ SlurmConfig parsed_slurm_config(std::string_view text) {
   return config;
 }
 
-std::string slurm_cluster_name(const Environment& env, const std::filesystem::path& root) {
+std::string known_slurm_cluster_name(const Environment& env, const std::filesystem::path& root) {
   if (const auto name = env.get("SLURM_CLUSTER_NAME")) return lower(*name);
-  if (auto name = name_in_files(env, root); !name.empty()) return name;
-  return name_by_controller(env);
+  return name_in_files(env, root);
+}
+
+std::string slurm_cluster_name(const Environment& env, const std::filesystem::path& root) {
+  auto name = known_slurm_cluster_name(env, root);
+  return name.empty() ? name_by_controller(env) : name;
 }
 
 }  // namespace lockstep

@@ -16,8 +16,12 @@ using SlurmConfig = std::map<std::string, std::string, std::less<>>;
 /// of "(null)" or "N/A", are left out. If a line has several settings, as for nodes, only the first counts.
 SlurmConfig parsed_slurm_config(std::string_view text);
 
-/// Returns the ClusterName of the Slurm that commands reach from here. It is SLURM_CLUSTER_NAME in a job, else from
-/// slurm.conf, else from `scontrol show config`. The name is in lower case, as in Slurm. Empty if there is no Slurm.
+/// Returns the ClusterName of the Slurm that commands reach from here, without asking its controller. It is
+/// SLURM_CLUSTER_NAME in a job, else from slurm.conf. The name is in lower case, as in Slurm. Empty if neither has it.
+std::string known_slurm_cluster_name(const Environment& env, const std::filesystem::path& root = "/");
+
+/// Returns the ClusterName of the Slurm that commands reach from here. It is known_slurm_cluster_name(), else
+/// from `scontrol show config`. Empty if there is no Slurm.
 ///
 /// Blocks:  if the controller is asked, for 10 seconds at most.
 std::string slurm_cluster_name(const Environment& env, const std::filesystem::path& root = "/");

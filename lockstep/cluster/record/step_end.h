@@ -18,7 +18,7 @@ struct EndedStep {
   double seconds = 0;
   int tasks = 1;
   std::vector<std::string> nodes{};   ///< The nodes on which the step ran.
-  std::vector<std::string> lost{};    ///< Those of `nodes` that are now down, drained or silent, says Slurm.
+  std::vector<std::string> lost{};    ///< Those of `nodes` that are out of service now, says Slurm.
   std::vector<std::string> spares{};  ///< Other nodes of the job that are up.
   int wanted = 0;                     ///< Nodes that a step should have. 0 for as many as are left.
   bool is_recipe = false;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -16,7 +18,7 @@
 #include "lockstep/cluster/job/submission.h"
 #include "lockstep/cluster/job/submit_request.h"
 #include "lockstep/cluster/profile/library.h"
-#include "lockstep/launch/process.h"
+#include "lockstep/launch/slurm_tool.h"
 #include "lockstep/recipe/raw_setting.h"
 
 namespace lockstep {
@@ -44,25 +46,31 @@ bool have_all_reported(const JobPlan& plan) {
   return std::ranges::count_if(names, [](const auto& name) { return name.ends_with(".json"); }) >= plan.size.world();
 }
 
-/// Returns "PENDING (Priority)". Empty once the job has left the queue.
-std::string queue_state(const std::string& job, const Environment& env) {
-  const auto asked = run_process({"squeue", "--noheader", "--jobs=" + job, "--format=%T (%r)"}, env);
-  return asked.exit_code == 0 ? std::string(trimmed(asked.output)) : std::string();
+/// Returns "PENDING (Priority)". Empty once the job has left the queue. Nothing if Slurm does not answer.
+std::optional<std::string> queue_state(const std::string& job, const Environment& env) {
+  const auto asked = run_slurm_tool({"squeue", "--noheader", "--jobs=" + job, "--format=%T (%r)"}, env);
+  if (is_unknown_job(asked)) return std::string();
+  return asked.exit_code == 0 ? std::optional(std::string(trimmed(asked.output))) : std::nullopt;
 }
 
 /// Waits for the job's files. It looks for the files every half second, which costs little. It asks Slurm only every
-/// ten seconds, since that loads a shared service. Once the job has left the queue, the files have ten more seconds to
-/// arrive through a network file system.
+/// ten seconds, since that loads a shared service. A busy Slurm may not answer, and is asked again. Once the job has
+/// left the queue, the files have ten more seconds to arrive through a network file system.
 void wait_for(const JobPlan& plan, const std::string& job, const Environment& env, const Log& log) {
   std::string told;
   bool has_left = false;
+  bool has_warned = false;
   for (int round = 0; !have_all_reported(plan); ++round) {
     if (round % 20 == 4) {
       const auto state = queue_state(job, env);
-      if (state.empty() && has_left) return;
-      has_left = state.empty();
-      if (!has_left && state != told) log.info("job " + job + ": " + state);
-      told = state;
+      if (state) {
+        if (state->empty() && has_left) return;
+        has_left = state->empty();
+        if (!has_left && *state != told) log.info("job " + job + ": " + *state);
+        told = *state;
+      } else if (!std::exchange(has_warned, true)) {
+        log.warning("squeue does not answer; asks again");
+      }
     }
     std::this_thread::sleep_for(500ms);
   }

@@ -19,6 +19,7 @@
 #include "lockstep/cluster/survey/mounts.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/launch/program.h"
+#include "lockstep/launch/slurm_tool.h"
 
 namespace lockstep {
 namespace {
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 /// Runs `command` for at most half a minute. On a login node a command hangs if the service that it asks hangs.
 ProcessResult asked(std::vector<std::string> command, const Environment& env) {
   command.insert(command.begin(), {"timeout", "30"});
-  return run_process(command, env);
+  return run_slurm_tool(command, env);
 }
 
 std::string told(const std::vector<std::string>& command, const Environment& env) {
