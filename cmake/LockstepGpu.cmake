@@ -30,7 +30,7 @@ function(lockstep_cuda_toolkits wanted out)
   foreach(folder IN ITEMS $ENV{CUDA_HOME}/include $ENV{CUDA_PATH}/include /usr/local/cuda/include
       /usr/local/cuda-${wanted}/include /usr/local/include /usr/include)
     lockstep_cuda_major(${folder} major)
-    if(major STREQUAL wanted)
+    if(major AND major STREQUAL wanted)
       list(APPEND folders ${folder})
       if(EXISTS ${folder}/cccl)
         list(APPEND folders ${folder}/cccl)
@@ -45,8 +45,9 @@ endfunction()
 # the host's compiler asks of the other packages.
 function(lockstep_cuda_includes torch out)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${torch}/lib/libc10_cuda.so OUTPUT_VARIABLE dump ERROR_QUIET)
-  string(REGEX MATCH "libcudart[.]so[.]([0-9]+)" runtime "${dump}")
-  set(wanted ${CMAKE_MATCH_1})
+  # LibTorch's zip has libcudart-1b2f43d0.so.12, pip's packages libcudart.so.12.
+  string(REGEX MATCH "libcudart(-[0-9a-f]+)?[.]so[.]([0-9]+)" runtime "${dump}")
+  set(wanted ${CMAKE_MATCH_2})
   cmake_path(SET wheels NORMALIZE "${torch}/../nvidia")
   file(GLOB folders ${wheels}/*/include ${wheels}/*/include/cccl)
   lockstep_cuda_toolkits("${wanted}" toolkits)
@@ -76,15 +77,35 @@ function(lockstep_cuda_includes torch out)
     endif()
   endforeach()
   list(REMOVE_DUPLICATES folders)
-  lockstep_try_headers("${folders}" tried)
+  lockstep_try_headers(CUDA "${folders}" "" tried)
   if(tried)
     set(${out} "${folders}" PARENT_SCOPE)
   endif()
 endfunction()
 
-# Compiles the headers in `folders` and sets `out` to ON if that works. They may not fit together, or not fit the
-# compiler. The rest of Lockstep is built even so.
-function(lockstep_try_headers folders out)
+# Sets `includes` to the folder of ROCm's headers, and `libraries` to those of its libraries that Lockstep calls.
+function(lockstep_rocm_parts torch definitions includes libraries)
+  find_path(LOCKSTEP_ROCM_INCLUDE hip/hip_runtime.h HINTS $ENV{ROCM_PATH}/include /opt/rocm/include)
+  # pip's ROCm wheels bring a HIP runtime, which LibTorch loads. A process must not load a second one. So torch/lib comes
+  # first: CMake searches CMAKE_PREFIX_PATH, which a module may set, before HINTS.
+  find_library(LOCKSTEP_HIP_LIBRARY amdhip64 PATHS ${torch}/lib NO_DEFAULT_PATH)
+  find_library(LOCKSTEP_HIP_LIBRARY amdhip64 HINTS $ENV{ROCM_PATH}/lib /opt/rocm/lib)
+  find_library(LOCKSTEP_ROCTX_LIBRARY roctx64 PATHS ${torch}/lib NO_DEFAULT_PATH)
+  find_library(LOCKSTEP_ROCTX_LIBRARY roctx64 HINTS $ENV{ROCM_PATH}/lib /opt/rocm/lib)
+  if(NOT LOCKSTEP_ROCM_INCLUDE OR NOT LOCKSTEP_HIP_LIBRARY OR NOT LOCKSTEP_ROCTX_LIBRARY)
+    lockstep_without_gpu("ROCm's headers, libamdhip64 or libroctx64 were not found (set ROCM_PATH)")
+    return()
+  endif()
+  lockstep_try_headers(ROCm "${LOCKSTEP_ROCM_INCLUDE}" "${definitions}" tried)
+  if(tried)
+    set(${includes} "${LOCKSTEP_ROCM_INCLUDE}" PARENT_SCOPE)
+    set(${libraries} "${LOCKSTEP_HIP_LIBRARY};${LOCKSTEP_ROCTX_LIBRARY}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Compiles the headers of `maker`, CUDA or ROCm, in `folders` and sets `out` to ON if that works. They may not fit
+# together, or not fit the compiler. The rest of Lockstep is built even so.
+function(lockstep_try_headers maker folders definitions out)
   set(${out} ON PARENT_SCOPE)
   if(LOCKSTEP_GPU_HEADERS_TRIED STREQUAL folders)
     return()
@@ -94,14 +115,21 @@ function(lockstep_try_headers folders out)
   # The compiler searches its own folders last. If flags name them earlier, its headers break.
   list(REMOVE_ITEM searched ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   list(TRANSFORM searched PREPEND "-isystem;" OUTPUT_VARIABLE flags)
-  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -std=gnu++20 -fsyntax-only ${flags} ${PROJECT_SOURCE_DIR}/cmake/gpu_headers.cc
+  get_target_property(defined lockstep::torch INTERFACE_COMPILE_DEFINITIONS)
+  if(defined)
+    list(APPEND definitions ${defined})
+  endif()
+  list(TRANSFORM definitions PREPEND -D)
+  string(TOLOWER ${maker} name)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -std=gnu++20 -fsyntax-only -DUSE_C10D_NCCL ${definitions}
+      -I${PROJECT_SOURCE_DIR} ${flags} ${PROJECT_SOURCE_DIR}/cmake/${name}_headers.cc
     RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(failed)
     string(REGEX MATCH "[^\n]*error: [^\n]*" line "${said}")
     set(${out} OFF PARENT_SCOPE)
-    lockstep_without_gpu("CUDA's headers do not compile: ${line}")
+    lockstep_without_gpu("${maker}'s headers do not compile: ${line}")
   else()
-    set(LOCKSTEP_GPU_HEADERS_TRIED "${folders}" CACHE INTERNAL "CUDA's headers that compile")
+    set(LOCKSTEP_GPU_HEADERS_TRIED "${folders}" CACHE INTERNAL "Folders of headers that compile")
   endif()
 endfunction()
 
@@ -138,17 +166,12 @@ function(lockstep_gpu_library torch)
         "${torch}/lib/libtorch_cpu.so;${torch}/lib/libtorch_cuda.so;${torch}/lib/libc10_cuda.so" "")
     endif()
   elseif(EXISTS ${torch}/lib/libc10_hip.so AND NOT LOCKSTEP_GPU STREQUAL cuda)
-    find_path(LOCKSTEP_ROCM_INCLUDE hip/hip_runtime.h HINTS $ENV{ROCM_PATH}/include /opt/rocm/include)
-    # pip's ROCm wheels bring a HIP runtime, which LibTorch loads. A process must not load a second one.
-    find_library(LOCKSTEP_HIP_LIBRARY amdhip64 HINTS ${torch}/lib $ENV{ROCM_PATH}/lib /opt/rocm/lib)
-    find_library(LOCKSTEP_ROCTX_LIBRARY roctx64 HINTS ${torch}/lib $ENV{ROCM_PATH}/lib /opt/rocm/lib)
-    if(NOT LOCKSTEP_ROCM_INCLUDE OR NOT LOCKSTEP_HIP_LIBRARY OR NOT LOCKSTEP_ROCTX_LIBRARY)
-      lockstep_without_gpu("ROCm's headers, libamdhip64 or libroctx64 were not found (set ROCM_PATH)")
-      return()
+    set(definitions USE_ROCM __HIP_PLATFORM_AMD__)
+    lockstep_rocm_parts(${torch} "${definitions}" includes libraries)
+    if(includes)
+      lockstep_gpu_target(lockstep_hip "${includes}"
+        "${torch}/lib/libtorch_cpu.so;${torch}/lib/libtorch_hip.so;${torch}/lib/libc10_hip.so;${libraries}" "${definitions}")
     endif()
-    lockstep_gpu_target(lockstep_hip "${LOCKSTEP_ROCM_INCLUDE}"
-      "${torch}/lib/libtorch_cpu.so;${torch}/lib/libtorch_hip.so;${torch}/lib/libc10_hip.so;${LOCKSTEP_HIP_LIBRARY};${LOCKSTEP_ROCTX_LIBRARY}"
-      "USE_ROCM;__HIP_PLATFORM_AMD__")
   else()
     lockstep_without_gpu("the LibTorch in ${torch} has no code for them")
   endif()

@@ -39,24 +39,47 @@ class Warmup:
             self.thread.join(0.1)
 
 
+def compiled(check, targets, env):
+    """Builds the targets, and does so without the library for GPUs if that fails. Returns the first error, or nothing."""
+    command = [ROOT / "tools/build", PRESET, *targets]
+    try:
+        check.command(command, "build", env)
+        return None
+    except NotHere:
+        raise
+    except Failure as error:
+        for name in LIBRARIES:  # One of an earlier build does not fit to the programs.
+            (BUILD / "bin" / name).unlink(missing_ok=True)
+        try:
+            check.command(["cmake", "-DLOCKSTEP_GPU=off", BUILD], "configure", env)
+            check.command(command, "build", env)
+        except Failure:
+            raise error from None
+        return error
+
+
 def build(check):
     env = {name: os.environ.get(name, otherwise) for name, otherwise in (
         ("LOCKSTEP_TORCH", check.results.facts["torch_folder"]), ("LOCKSTEP_CACHE", str(check.work / "cache")),
         # A virtual machine with several GPUs may start with little memory and get more while it is used.
         ("LOCKSTEP_JOBS", check.pick(str(check.results.facts["cores"]), "")))}
-    known = check.command([ROOT / "tools/build", PRESET, "help"], "configure", env)
+    # An earlier call may have left the library for GPUs out.
+    known = check.command(["cmake", "-DLOCKSTEP_GPU=auto", BUILD], "configure", env) if (BUILD / "CMakeCache.txt").exists() else ""
+    known += check.command([ROOT / "tools/build", PRESET, "help"], "configure", env)
     targets = [*PROGRAMS, *(name for name in TESTS if f"{name}: " in known)]
     warmup = Warmup(check)
     before = check.left()
     try:
-        check.command([ROOT / "tools/build", PRESET, *targets], "build", env)
+        error = compiled(check, targets, env)
     finally:
         warmup.stop()
     check.results.were_compiled()
     built = [LIBRARIES[path.name] for path in sorted((BUILD / "bin").glob("liblockstep_*.so")) if path.name in LIBRARIES]
-    said = [line.removeprefix("-- ") for line in known.splitlines() if re.match(r"-- (Building without GPUs|NASM was not found)", line)]
+    said = dict.fromkeys(line.removeprefix("-- ") for line in known.splitlines()
+                         if re.match(r"-- (Building without GPUs|NASM was not found)", line))
     text = f"{' '.join(targets)} in {before - check.left():.0f} s; library for: {', '.join(built) or 'no GPU'}"
-    check.results.found("build", "; ".join([text, *said]), bool(built) or check.pick(False, None), targets=targets)
+    wrong = [f"failed: {error}; without the library for GPUs"] if error else []
+    check.results.found("build", "; ".join([*wrong, text, *said]), not error and (bool(built) or check.pick(False, None)), targets=targets)
 
 
 @dataclasses.dataclass

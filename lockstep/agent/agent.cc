@@ -39,7 +39,7 @@ constexpr seconds kGrace{5};              // From SIGTERM to SIGKILL.
 constexpr seconds kQuiet{60};             // Caches that were not written for so long are whole.
 constexpr int kSamplesBetweenCacheLooks = 15;
 constexpr seconds kPatienceForDevices{1};  // A driver answers within milliseconds.
-constexpr milliseconds kLook{100};  // How often an end is looked for that no descriptor tells.
+constexpr milliseconds kLook{100};         // How often an end is looked for that no descriptor tells.
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
 
@@ -48,10 +48,10 @@ class Agent {
   Agent(const AgentOptions& options, const Environment& env, const Log& log)
       : options_(options), log_(log), health_(options.health), next_sample_(Clock::now() + options.period) {
     tasks_.emplace_back(options.task);
+    variables_.push_back(env);
     if (!options.folders.run_dir.empty()) {
       telemetry_.emplace(options.folders.run_dir / ("telemetry-" + options.node + ".jsonl"), options.node);
       telemetry_->write_start(now(), std::chrono::duration<double>(options.period).count(), options.local_world);
-      devices_.emplace(kPatienceForDevices);
     }
     if (!options.folders.cache_pack.empty()) {
       caches_.emplace(options.folders.cache_pack, options.folders.caches);
@@ -124,7 +124,11 @@ class Agent {
     for (int local_rank = 0; local_rank < options_.local_world; ++local_rank) {
       const auto same = [&](const WatchedTask& each) { return each.task().local_rank == local_rank; };
       if (std::any_of(tasks_.begin(), tasks_.end(), same)) continue;
-      if (const auto task = entered_task(local_rank, options_.folders.node_folder)) tasks_.emplace_back(*task);
+      const auto task = entered_task(local_rank, options_.folders.node_folder);
+      if (!task) continue;
+      tasks_.emplace_back(*task);
+      variables_.push_back(environment_of_process(task->pid));
+      devices_.reset();  // This task may have other devices.
     }
   }
 
@@ -134,6 +138,10 @@ class Agent {
     for (auto& task : tasks_) {
       if (task.has_ended()) continue;
       if (const auto used = sample_of_tree(task.task().pid)) sample.tasks.push_back({task.task(), *used});
+    }
+    if (!devices_) {
+      devices_.emplace(kPatienceForDevices,
+                       [tasks = variables_, root = options_.network.root] { return sensor_of_tasks(tasks, root); });
     }
     sample.devices = devices_->sample();
     sample.devices_silent_s = devices_->silent_s();
@@ -209,7 +217,8 @@ class Agent {
   const Log& log_;
   std::vector<WatchedTask> tasks_;
   std::optional<TelemetryFile> telemetry_;
-  std::optional<DeviceWatch> devices_;  // There where telemetry_ is.
+  std::vector<Environment> variables_;  // Of each of tasks_.
+  std::optional<DeviceWatch> devices_;  // Made by the first sample with these variables.
   std::optional<NetworkWatch> network_;
   NodeHealth health_;
   std::optional<CachePack> caches_;

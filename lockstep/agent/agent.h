@@ -35,7 +35,7 @@ struct AgentFolders {
 struct NetworkGuard {
   SocketPolicy sockets = SocketPolicy::kWarn;
   bool spans_nodes = false;          ///< If all ranks are on one node, sockets are no fault.
-  std::filesystem::path root = "/";  ///< The folder that stands for "/", to find /sys in.
+  std::filesystem::path root = "/";  ///< The folder that stands for "/", to find /sys in. Also for devices.
 };
 
 struct AgentOptions {

@@ -8,14 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lockstep/agent/cache_pack.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/telemetry/process_tree.h"
+#include "tests/support/fake_machine.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -30,6 +33,15 @@ class Task {
  public:
   explicit Task(int rank) : rank_(rank), pid_(::fork()) {
     while (pid_ == 0) ::pause();
+  }
+  /// Starts the task as a program with this variable alone.
+  Task(int rank, const char* variable) : rank_(rank), pid_(::fork()) {
+    if (pid_ == 0) {
+      const std::array<const char*, 2> env{variable, nullptr};
+      ::execle("/bin/sleep", "sleep", "600", nullptr, env.data());
+      ::_exit(1);
+    }
+    while (environment_of_process(pid_).all().size() != 1) ::sched_yield();
   }
   ~Task() { end(); }
   Task(const Task&) = delete;
@@ -171,6 +183,42 @@ TEST(Agents, TellOfTasksThatDoNothingAndThatTheyGoOn) {
   EXPECT_EQ(agent.code(), 0);
   const auto lines = lines_of(file);
   EXPECT_EQ(std::ranges::count_if(lines, [](const json& line) { return line.at("event") == "warning"; }), 1);
+}
+
+// The neighbours' devices work. Those of the two tasks, one each, do not.
+TEST(Agents, JudgeTheTasksByTheirOwnDevicesOnly) {
+  const TemporaryFolder run;
+  const TemporaryFolder parent;
+  const fs::path node = parent.path() / "node";
+  fs::create_directory(node);
+  testing::FakeMachine machine(4, 1);
+  machine.write("sys/class/kfd/kfd/topology/nodes/0/properties", "simd_count 0\n");
+  for (unsigned gpu = 0; gpu < 4; ++gpu) {
+    machine.add_amd(0x10 + gpu, 0);
+    machine.write("sys/bus/pci/devices/0000:1" + std::to_string(gpu) + ":00.0/gpu_busy_percent", gpu % 2 ? "0" : "90");
+  }
+  Task first(0);
+  Task second(1, "ROCR_VISIBLE_DEVICES=3");
+  enter_task(first.entry(), node);
+  enter_task(second.entry(), node);
+  const RunningAgent agent({.task = first.entry(),
+                            .local_world = 2,
+                            .node = "n1",
+                            .folders = {.run_dir = run.path(), .node_folder = node},
+                            .network = {.root = machine.root()},
+                            .health = {.window_s = 0.2},
+                            .period = std::chrono::milliseconds(20)},
+                           {{"ROCR_VISIBLE_DEVICES", "1"}});
+  const fs::path file = run.path() / "telemetry-n1.jsonl";
+  wait_for_line(file, "\"code\":\"tasks-stuck\"");
+  first.end();
+  second.end();
+  EXPECT_EQ(agent.code(), 0);
+  std::set<std::string> seen;
+  for (const auto& line : lines_of(file)) {
+    for (const auto& device : line.value("devices", json::array())) seen.insert(device.at("pci").get<std::string>());
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"0000:11:00.0", "0000:13:00.0"}));
 }
 
 TEST(Agents, RemoveWhatRankZeroPublishedOnceTheTasksHaveEnded) {

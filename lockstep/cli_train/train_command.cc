@@ -153,7 +153,7 @@ WeightAverageOptions average_of(const Recipe& recipe) {
 }
 
 // Returns the profiler trace of this rank, if the recipe asks for one.
-std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, const Group& group,
+std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesystem::path& run_dir, Group& group,
                                         const Log& log) {
   if (!recipe.has("observe.profile")) return nullptr;
   const auto steps = recipe.integers("observe.profile");
@@ -164,10 +164,12 @@ std::unique_ptr<ProfilerTrace> trace_of(const Recipe& recipe, const std::filesys
                 "name the first and the last step, as in [100, 105]");
   }
   if (group.rank() >= recipe.integer("observe.profile_ranks")) return nullptr;
-  return std::make_unique<ProfilerTrace>(
-      StepTraceOptions{
-          .first = steps[0], .last = steps[1], .file = rank_trace(run_dir, group.rank()), .device = group.device()},
-      log);
+  return std::make_unique<ProfilerTrace>(StepTraceOptions{.first = steps[0],
+                                                          .last = steps[1],
+                                                          .file = rank_trace(run_dir, group.rank()),
+                                                          .device = group.device(),
+                                                          .await_device = [&group] { group.await_device(); }},
+                                         log);
 }
 
 // Returns the setting from the recipe of the run that wrote a snapshot. Nothing if that recipe cannot be read.

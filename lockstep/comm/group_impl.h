@@ -42,6 +42,7 @@ struct Group::Impl {
   std::string end_reason{};                             ///< Why.
   std::chrono::milliseconds ends_within{30'000};        ///< A failed collective ends within this time, or the process
                                                         ///< does.
+  std::chrono::milliseconds asks_store_every{1000};     ///< While it waits for the device.
   int exceptions_before = std::uncaught_exceptions();
   std::string left{};                 ///< Why this rank has left its peers. Empty while it has not.
   int failures = 0;                   ///< Calls of leave_on_failure() that threw here.
@@ -75,6 +76,10 @@ struct Group::Impl {
   /// Destroys the process group. Blocks: for some seconds at most. If a thread of Gloo's does not end, a thread of its
   /// own waits for that.
   void drop_process();
+
+  /// Returns a function that returns the reason of a rank that has left, or empty text. To find it, it asks the store
+  /// in a thread of its own, so it never waits.
+  std::function<std::string()> watch_for_leavers() const;
 
   /// Throws: Error(kUsage) if this rank has left.
   void require_member() const;

@@ -94,8 +94,9 @@ void Group::await_device() {
 
 std::function<void()> Group::watch() {
   if (!impl_->between_devices) return {};
-  return [this, start = Clock::now()] {
+  return [this, start = Clock::now(), leaver = impl_->watch_for_leavers()] {
     require_sound();
+    if (const auto reason = leaver(); !reason.empty()) give_up_device(reason);
     if (impl_->rejoin && impl_->rejoin->is_over()) give_up_device("another rank of this run has died");
     if (Clock::now() - start < impl_->timeout) return;
     give_up_device(

@@ -6,16 +6,20 @@
 #include <gtest/gtest.h>
 
 #include <semaphore>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/comm/control_tensor.h"
-#include "lockstep/comm/group_impl.h"
+#include "lockstep/comm/gloo/store_bytes.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/device/watched_wait.h"
-#include "tests/support/fake_device.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/watched_device.h"
 
 namespace lockstep {
 namespace {
+
+using testing::WatchedDevice;
 
 TEST(RanksOnOneDevice, AreFoundWhereverTheyAre) {
   EXPECT_EQ(ranks_on_one_device({}), (std::vector<int>{}));
@@ -55,40 +59,6 @@ TEST(ControlTensor, BringsSignalsAndSamples) {
   EXPECT_EQ(control.read(), (ControlTensor::Signals{false, true}));
 }
 
-// Stands in for collectives between devices. The test decides whether and how they fail.
-struct ToldCollectives : CollectiveMaker {
-  c10::intrusive_ptr<c10d::Backend> make(const CollectiveRequest&) const override { return {}; }
-  std::optional<std::string> failure(c10d::Backend&) const override {
-    if (++asked < fails_at) return std::nullopt;
-    return "NCCL: remote process exited or there was a network error";
-  }
-  void end(c10d::Backend&, bool has_failed) const noexcept override {
-    if (has_failed && waits_for != nullptr) waits_for->acquire();
-    ended.push_back(has_failed);
-  }
-  std::binary_semaphore* waits_for = nullptr;  ///< As NCCL waits for each graph that holds a collective.
-  int fails_at = 1'000'000;
-  mutable int asked = 0;
-  mutable std::vector<bool> ended;
-};
-
-struct NoBackend : c10d::Backend {
-  NoBackend() : Backend(/*rank=*/0, /*size=*/1) {}
-};
-
-struct WatchedDevice : testing::FakeBackend {
-  WatchedDevice() : FakeBackend(1) { looks = 5; }
-  const CollectiveMaker* collectives() const override { return &told; }
-  Group group(std::chrono::milliseconds timeout) const {
-    auto impl = std::make_unique<Group::Impl>();
-    impl->device = {.facts = devices().front(), .visible = 1, .backend = this};
-    impl->timeout = timeout;
-    impl->between_devices = c10::make_intrusive<NoBackend>();
-    return Group(std::move(impl));
-  }
-  ToldCollectives told;
-};
-
 TEST(AWaitForTheDevice, LooksAtTheCollectivesMeanwhile) {
   WatchedDevice device;
   {
@@ -115,6 +85,26 @@ TEST(AWaitForTheDevice, EndsTheCollectivesWhereNothingComes) {
   {
     auto group = device.group(std::chrono::milliseconds(0));
     EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }), "has not done its step for 0 s");
+  }
+  EXPECT_EQ(device.told.ended, std::vector{true});
+}
+
+// NCCL need not notice a peer on the same node that has gone.
+TEST(AWaitForTheDevice, EndsTheCollectivesWhereARankHasLeft) {
+  struct BusyDevice : WatchedDevice {
+    void synchronize(int, const std::function<void()>& look) const override {
+      watched_wait([start = Clock::now()] { return Clock::now() - start > std::chrono::seconds(20); }, look);
+    }
+  };
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  store->set("left", to_bytes("rank 3 left the others: the disk is full"));
+  BusyDevice device;
+  {
+    auto group = device.group(std::chrono::hours(1));
+    group.impl().store = store;
+    group.impl().asks_store_every = std::chrono::milliseconds(0);
+    EXPECT_HAS(testing::message_of(ErrorKind::kPeer, [&] { group.await_device(); }),
+               "a peer rank was lost while ranks talked from device to device: rank 3 left the others: the disk is");
   }
   EXPECT_EQ(device.told.ended, std::vector{true});
 }

@@ -3,7 +3,8 @@
 // Then it waits a moment for the same keys of the other ranks, since all ranks may have thrown the same exception. If
 // all of them come, the ranks ask their parents not to start them again. If some key does not come, the rank writes its
 // reason to `left`, unless another rank has done so. Then it closes its connections. That ends every collective of the
-// others, and they read `left`.
+// others, and they read `left`. A rank that waits for its device has no such collective, so it reads `left` once a
+// second.
 //
 // Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
 // thread, which is abandoned after a time.
@@ -55,6 +56,12 @@ auto ask(Store store, milliseconds limit, Request request) -> std::optional<decl
   } catch (const std::exception&) {
     return std::nullopt;  // The store's server is gone.
   }
+}
+
+// Returns empty text if no rank has left.
+std::string reason_of_first_leaver(c10d::Store& store) {
+  if (!store.check({kLeft})) return {};
+  return to_text(store.get(kLeft));
 }
 
 bool has_failed_everywhere(Group::Impl& impl) {
@@ -119,12 +126,31 @@ void Group::Impl::require_member() const {
               "end the program, or let all ranks join() again");
 }
 
+std::function<std::string()> Group::Impl::watch_for_leavers() const {
+  struct Question {
+    std::future<std::string> answer;
+    Clock::time_point last = Clock::now();
+  };
+  return [store = store, every = asks_store_every, question = std::make_shared<Question>()]() -> std::string {
+    auto& [answer, last] = *question;
+    if (answer.valid()) {
+      if (answer.wait_for(milliseconds(0)) != std::future_status::ready) return {};
+      try {
+        return answer.get();
+      } catch (const std::exception&) {
+        return {};  // The store's server is gone. Rank 0 may have ended well.
+      }
+    }
+    if (store == nullptr || Clock::now() - last < every) return {};
+    last = Clock::now();
+    answer = run_aside([store] { return reason_of_first_leaver(*store); });
+    return {};
+  };
+}
+
 void Group::Impl::lose_peer(std::string_view action, const std::exception& error) {
   if (store == nullptr || is_timeout(error)) throw_peer_error(action, error);
-  const auto reason = ask(store, kStoreAnswersWithin, [](c10d::Store& asked) {
-    if (!asked.check({kLeft})) return std::string();
-    return to_text(asked.get(kLeft));
-  });
+  const auto reason = ask(store, kStoreAnswersWithin, reason_of_first_leaver);
   if (!reason || reason->empty()) throw_peer_error(action, error);
   throw Error(ErrorKind::kPeer, "while ranks " + std::string(action) + ", " + *reason,
               "fix what that rank reports, then start again with --resume auto, or let all ranks join() again");

@@ -3,6 +3,8 @@
 
 #include <span>
 
+#include "lockstep/comm/group.h"
+
 namespace lockstep {
 
 /// A variable of the environment that NCCL, RCCL or LibTorch's ProcessGroupNCCL reads.
@@ -18,7 +20,12 @@ std::span<const NcclSetting> nccl_settings();
 /// Returns the additional settings of a deterministic run, to set before its ranks connect.
 std::span<const NcclSetting> deterministic_settings();
 
-/// Sets those variables of this process that are unset. The user's own values stay.
+/// Sets those variables of this process that are unset. The user's own values stay. A value that torchrun has set by
+/// itself is replaced.
 void set_where_unset(std::span<const NcclSetting> settings);
+
+/// Checks that the devices' sums over the ranks of `group` give the same bits each time.
+/// Throws: Error(kUsage) if the ranks have joined without deterministic_settings().
+void require_deterministic_collectives(const Group& group);
 
 }  // namespace lockstep

@@ -35,14 +35,15 @@ struct DeviceFacts {
 struct RuntimeFacts {
   std::string kind{};         ///< "CUDA", "ROCm", "CPU"
   std::string driver{};       ///< The newest runtime that the driver supports, such as "13.0".
-  std::string runtime{};      ///< The runtime that LibTorch was built with, such as "13.0".
+  std::string runtime{};      ///< The runtime that this process has loaded, such as "13.0".
   std::string collectives{};  ///< "NCCL 2.28.9"
 };
 
 /// Units: bytes.
 struct DeviceMemory {
   std::int64_t total = 0;
-  std::int64_t available = 0;  ///< Free for this process, with the unused memory of its allocator.
+  std::int64_t free = 0;       ///< Not taken by any process.
+  std::int64_t available = 0;  ///< Free for this process, with the unused memory of its allocator and of recordings.
   std::int64_t held = 0;       ///< Bytes that this process's tensors hold now. On a CPU, all memory of the process.
   std::int64_t peak = 0;       ///< The largest `held` since forget_peak().
 };

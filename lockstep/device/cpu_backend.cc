@@ -42,6 +42,7 @@ class CpuBackend final : public DeviceBackend {
 
   DeviceMemory memory(int) const override {
     return {.total = kib_of("/proc/meminfo", "MemTotal"),
+            .free = kib_of("/proc/meminfo", "MemFree"),
             .available = std::min(kib_of("/proc/meminfo", "MemAvailable"), left_in_control_group()),
             .held = kib_of("/proc/self/status", "VmRSS"),
             .peak = kib_of("/proc/self/status", "VmHWM")};

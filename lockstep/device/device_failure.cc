@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -21,26 +20,47 @@ constexpr auto kBeginnings =
     std::to_array<std::string_view>({"CUDA error: ", "HIP error: ", "CUDA driver error: ", "HIP driver error: ",
                                      "cuDNN error: ", "cuDNN Frontend error: ", "miopenStatus"});
 
-bool begins_as_known(std::string_view words) {
-  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
-                     [&](std::string_view each) { return words.find(each) != std::string_view::npos; });
+// Source: the allocators' messages in c10/cuda/CUDACachingAllocator.cpp.
+constexpr std::string_view kOutOfMemory = "out of memory. Tried to allocate";
+
+constexpr auto kNowhere = std::string_view::npos;
+
+std::size_t find_failure(std::string_view words) {
+  for (const auto each : kBeginnings) {
+    if (const auto at = words.find(each); at != kNowhere) return at;
+  }
+  return kNowhere;
+}
+
+// Returns the whole line around a position. Only this line is for users. The lines after it are advice for developers,
+// and the place in LibTorch's source. TorchScript writes its stack before it.
+std::string line_at(std::string_view words, std::size_t at) {
+  if (at == kNowhere) return std::string(first_line(words));
+  const auto end_before = words.substr(0, at).rfind('\n');
+  return std::string(first_line(words.substr(end_before == kNowhere ? 0 : end_before + 1)));
 }
 
 }  // namespace
 
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  if (dynamic_cast<const Error*>(&error) != nullptr) return false;  // It may quote another rank's.
+  return std::string_view(error.what()).find(kOutOfMemory) != kNowhere;
+}
+
 bool is_device_failure(const std::exception& error) {
-  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || begins_as_known(error.what());
+  return is_out_of_memory(error) || find_failure(error.what()) != kNowhere;
 }
 
 std::optional<Error> device_failure(const std::exception& error, const RankDevice& device) {
   const std::string_view words = error.what();
-  // Only the first line is for users. The lines after it are advice for developers, and the place in LibTorch's source.
-  const auto said = std::string(first_line(words));
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
-    return Error(ErrorKind::kEnvironment, device.description() + " ran out of memory (" + said + ")",
+  if (is_out_of_memory(error)) {
+    return Error(ErrorKind::kEnvironment,
+                 device.description() + " ran out of memory (" + line_at(words, words.find(kOutOfMemory)) + ")",
                  "set a smaller data.global_batch, or trainer.precision = \"bf16\"");
   }
-  if (!begins_as_known(words)) return std::nullopt;
+  const auto at = find_failure(words);
+  if (at == kNowhere) return std::nullopt;
   const auto runtime = device.backend->runtime();
   return device_error(find_fault(words),
                       {.kind = runtime.kind,
@@ -48,7 +68,7 @@ std::optional<Error> device_failure(const std::exception& error, const RankDevic
                        .runtime = runtime.runtime,
                        .torch = TORCH_VERSION,
                        .device = device.description(),
-                       .said = said},
+                       .said = line_at(words, at)},
                       "then start again with --resume auto");
 }
 

@@ -10,6 +10,10 @@
 
 namespace lockstep {
 
+/// True if LibTorch threw `error` because memory was exhausted. TorchScript throws such an exception again as a
+/// std::runtime_error, so its text counts too. False for an Error.
+bool is_out_of_memory(const std::exception& error);
+
 /// True if LibTorch threw `error` because a device failed or its memory was exhausted.
 bool is_device_failure(const std::exception& error);
 

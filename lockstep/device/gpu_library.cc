@@ -54,7 +54,7 @@ const DeviceBackend& load_gpu_backend(const std::string& library, std::span<cons
   // is linked with them.
   void* handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) refuse_unloadable(place);
-  const auto entry = reinterpret_cast<decltype(&lockstep_gpu_backend_2)>(::dlsym(handle, "lockstep_gpu_backend_2"));
+  const auto entry = reinterpret_cast<decltype(&lockstep_gpu_backend_3)>(::dlsym(handle, "lockstep_gpu_backend_3"));
   if (entry == nullptr) {
     refuse(place.string() + " is of another Lockstep, or no such library", "install Lockstep as a whole again");
   }

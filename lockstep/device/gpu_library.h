@@ -31,4 +31,4 @@ const DeviceBackend& gpu_backend();
 }  // namespace lockstep
 
 /// The one name that the library exports. The number goes up with a change of backend.h or collective_maker.h.
-extern "C" const lockstep::DeviceBackend* lockstep_gpu_backend_2();
+extern "C" const lockstep::DeviceBackend* lockstep_gpu_backend_3();

@@ -21,15 +21,19 @@
 namespace lockstep::gpu {
 namespace {
 
-std::string driver_text() {
+// Returns nothing if the version is not known. A driver's is 0 if there is none.
+std::string text_from(Status (*ask)(int*)) {
   int version = 0;
-  return driver_version(&version) == kSuccess && version > 0 ? version_text(version) : std::string();
+  return ask(&version) == kSuccess && version > 0 ? version_text(version) : std::string();
 }
+
+std::string driver_text() { return text_from(driver_version); }
+std::string runtime_text() { return text_from(runtime_version); }
 
 FaultFacts facts_of(std::string said, const DeviceFacts* device = nullptr) {
   FaultFacts facts{.kind = kRuntime,
                    .driver = driver_text(),
-                   .runtime = version_text(kRuntimeVersion),
+                   .runtime = runtime_text(),
                    .torch = TORCH_VERSION,
                    .said = std::move(said)};
   if (device != nullptr) facts.device = device->name + " (" + device->architecture + ")";
@@ -81,10 +85,7 @@ class GpuBackend final : public DeviceBackend {
   c10::DeviceType type() const override { return c10::kCUDA; }
 
   RuntimeFacts runtime() const override {
-    return {.kind = kRuntime,
-            .driver = driver_text(),
-            .runtime = version_text(kRuntimeVersion),
-            .collectives = collectives_version()};
+    return {.kind = kRuntime, .driver = driver_text(), .runtime = runtime_text(), .collectives = collectives_version()};
   }
 
   std::vector<DeviceFacts> devices() const override {
@@ -115,6 +116,7 @@ class GpuBackend final : public DeviceBackend {
     const auto stats = allocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
     const auto& held = stats.allocated_bytes[kAll];
     return {.total = static_cast<std::int64_t>(total),
+            .free = static_cast<std::int64_t>(free),
             .available = static_cast<std::int64_t>(free) + stats.reserved_bytes[kAll].current - held.current,
             .held = held.current,
             .peak = held.peak};
@@ -154,7 +156,7 @@ class GpuBackend final : public DeviceBackend {
 }  // namespace
 }  // namespace lockstep::gpu
 
-extern "C" __attribute__((visibility("default"))) const lockstep::DeviceBackend* lockstep_gpu_backend_2() {
+extern "C" __attribute__((visibility("default"))) const lockstep::DeviceBackend* lockstep_gpu_backend_3() {
   static const lockstep::gpu::GpuBackend backend;
   return &backend;
 }

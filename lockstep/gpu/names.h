@@ -26,6 +26,7 @@
 
 #include "lockstep/device/device_fault.h"
 #include "lockstep/device/uuid_text.h"
+#include "lockstep/device/version_text.h"
 
 namespace lockstep::gpu {
 
@@ -45,11 +46,11 @@ inline constexpr auto kCaptureOfThisThread = hipStreamCaptureModeThreadLocal;
 inline constexpr const char* kRuntime = "ROCm";
 inline constexpr const char* kCollectives = "RCCL";
 inline constexpr const char* kCollectivesLibrary = "librccl.so.1";
-inline constexpr int kRuntimeVersion = HIP_VERSION;
 
 inline Status count_devices(int* count) { return hipGetDeviceCount(count); }
 inline Status properties_of(Properties* properties, int index) { return hipGetDeviceProperties(properties, index); }
 inline Status driver_version(int* version) { return hipDriverGetVersion(version); }
+inline Status runtime_version(int* version) { return hipRuntimeGetVersion(version); }
 inline Status choose_device(int index) { return hipSetDevice(index); }
 inline Status free_and_total(std::size_t* free, std::size_t* total) { return hipMemGetInfo(free, total); }
 inline Status await_device() { return hipDeviceSynchronize(); }
@@ -63,10 +64,7 @@ inline std::string architecture_of(const Properties& properties) {
   const std::string name = properties.gcnArchName;
   return name.substr(0, name.find(':'));
 }
-/// 5.7.31921 is 50731921.
-inline std::string version_text(int version) {
-  return std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100);
-}
+inline std::string version_text(int version) { return hip_version_text(version); }
 /// Returns a device's unique id in the form that ROCR_VISIBLE_DEVICES uses. Its sixteen digits are the bytes of the
 /// UUID field.
 inline std::string uuid_of(const Properties& properties) {
@@ -107,11 +105,11 @@ inline constexpr auto kCaptureOfThisThread = cudaStreamCaptureModeThreadLocal;
 inline constexpr const char* kRuntime = "CUDA";
 inline constexpr const char* kCollectives = "NCCL";
 inline constexpr const char* kCollectivesLibrary = "libnccl.so.2";
-inline constexpr int kRuntimeVersion = CUDART_VERSION;
 
 inline Status count_devices(int* count) { return cudaGetDeviceCount(count); }
 inline Status properties_of(Properties* properties, int index) { return cudaGetDeviceProperties(properties, index); }
 inline Status driver_version(int* version) { return cudaDriverGetVersion(version); }
+inline Status runtime_version(int* version) { return cudaRuntimeGetVersion(version); }
 inline Status choose_device(int index) { return cudaSetDevice(index); }
 inline Status free_and_total(std::size_t* free, std::size_t* total) { return cudaMemGetInfo(free, total); }
 inline Status await_device() { return cudaDeviceSynchronize(); }
@@ -124,10 +122,7 @@ inline void pop_range() { nvtxRangePop(); }
 inline std::string architecture_of(const Properties& properties) {
   return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
 }
-/// 13.0 is 13000.
-inline std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
+inline std::string version_text(int version) { return cuda_version_text(version); }
 inline std::string uuid_of(const Properties& properties) {
   return uuid_text(std::span<const char, sizeof(properties.uuid.bytes)>(properties.uuid.bytes), properties.name);
 }

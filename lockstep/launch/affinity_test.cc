@@ -103,6 +103,26 @@ TEST(Affinity, DevicesAreFoundByUuidAndInTheOrderThatTheUserGives) {
   EXPECT_EQ(gpu_of_device(gpus, {}, 2)->pci, "0000:12:00.0");
 }
 
+TEST(Affinity, TheDevicesOfAStepAreKnownOnANodeThatOtherJobsShare) {
+  FakeMachine node(64, 4);
+  for (unsigned gpu = 0; gpu < 4; ++gpu) node.add_nvidia(0x10U + gpu, 0);
+  const auto gpus = node.topology().gpus();
+  const auto allocated = [&](const Environment& env) {
+    std::string text;
+    const auto found = allocated_gpus(gpus, env);
+    for (const auto& gpu : found.value_or(std::vector<Gpu>())) text += gpu.pci.substr(5, 3);
+    return found ? text : "unknown";
+  };
+  EXPECT_EQ(allocated({}), "10:11:12:13:");
+  EXPECT_EQ(allocated({{"CUDA_VISIBLE_DEVICES", "1,3"}}), "11:13:");
+  EXPECT_EQ(allocated({{"CUDA_VISIBLE_DEVICES", "GPU-00000002"}}), "12:");
+  EXPECT_EQ(allocated({{"CUDA_VISIBLE_DEVICES", "1"}, {"SLURM_STEP_GPUS", "1,2"}}), "11:12:") << "a task of two";
+  EXPECT_EQ(allocated({{"SLURM_STEP_GPUS", "1,2"}}), "11:12:") << "as with --gpu-bind=none";
+  EXPECT_EQ(allocated({{"CUDA_VISIBLE_DEVICES", "MIG-1b"}, {"SLURM_STEP_GPUS", "3"}}), "unknown");
+  EXPECT_EQ(allocated({{"CUDA_VISIBLE_DEVICES", "4"}}), "unknown");
+  EXPECT_EQ(allocated({{"CUDA_VISIBLE_DEVICES", "NoDevFiles"}}), "") << "a job without devices";
+}
+
 TEST(Affinity, HipCountsWithinWhatRocmLeavesAndSlurmsCudaListMeansNothingThere) {
   FakeMachine node(64, 4);
   add_mi250x(node);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <map>
 
 #include "lockstep/base/file.h"
@@ -85,6 +86,10 @@ std::vector<Gpu> shown_amd(std::vector<Gpu> gpus, const Environment& env) {
   return by_hip.empty() ? gpus : shown_by(gpus, by_hip);
 }
 
+bool are_numbers(const std::vector<std::string>& entries) {
+  return std::ranges::all_of(entries, [](const auto& entry) { return parsed_int<int>(entry).has_value(); });
+}
+
 std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& env) {
   const auto by_cuda = entries_of(env, "CUDA_VISIBLE_DEVICES");
   const auto by_slurm = entries_of(env, "SLURM_STEP_GPUS");
@@ -92,14 +97,18 @@ std::vector<Gpu> shown_nvidia(const std::vector<Gpu>& gpus, const Environment& e
     // The program reads CUDA's list, so the order is that of CUDA's list. If that list counts within a cgroup, Slurm's
     // list has the numbers on the node.
     if (std::ranges::is_permutation(by_cuda, by_slurm)) return shown_by(gpus, by_cuda);
-    const bool are_numbers =
-        std::ranges::all_of(by_cuda, [](const auto& entry) { return parsed_int<int>(entry).has_value(); });
-    return are_numbers ? shown_by(shown_by(gpus, by_slurm), by_cuda) : shown_by(gpus, by_cuda);
+    return are_numbers(by_cuda) ? shown_by(shown_by(gpus, by_slurm), by_cuda) : shown_by(gpus, by_cuda);
   }
   // CUDA's list has fewer devices than the step. In a cgroup its numbers would count from 0 again, so they are
   // ambiguous.
   if (!by_slurm.empty() && !by_cuda.empty()) return {};
   return by_cuda.empty() ? gpus : shown_by(gpus, by_cuda);
+}
+
+/// True if a list is set that has no device in it, such as "" or "NoDevFiles".
+bool hides_all(const Environment& env, std::initializer_list<const char*> lists) {
+  return std::ranges::any_of(
+      lists, [&](const char* name) { return env.all().contains(name) && entries_of(env, name).empty(); });
 }
 
 /// Counts the xGMI links that KFD lists for a GPU, a folder each.
@@ -197,6 +206,24 @@ std::optional<Gpu> gpu_of_device(const std::vector<Gpu>& gpus, const Environment
   const auto shown = gpus.front().maker == GpuMaker::kAmd ? shown_amd(gpus, env) : shown_nvidia(gpus, env);
   if (static_cast<std::size_t>(index) >= shown.size()) return std::nullopt;
   return shown[static_cast<std::size_t>(index)];
+}
+
+std::optional<std::vector<Gpu>> allocated_gpus(const std::vector<Gpu>& gpus, const Environment& env) {
+  const bool is_amd = !gpus.empty() && gpus.front().maker == GpuMaker::kAmd;
+  const auto by_slurm = entries_of(env, "SLURM_STEP_GPUS");
+  std::vector<Gpu> found;
+  if (is_amd) {
+    if (hides_all(env, {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"})) return found;
+    found = shown_amd(gpus, env);
+  } else if (!by_slurm.empty() && are_numbers(entries_of(env, "CUDA_VISIBLE_DEVICES"))) {
+    // Slurm's list has the numbers on the node, of all tasks of the step. If slices are named, it counts slices.
+    found = shown_by(gpus, by_slurm);
+  } else {
+    if (hides_all(env, {"CUDA_VISIBLE_DEVICES"})) return found;
+    found = shown_nvidia(gpus, env);
+  }
+  if (found.empty()) return std::nullopt;
+  return found;
 }
 
 }  // namespace lockstep

@@ -66,4 +66,9 @@ class Topology {
 /// lists all GPUs of the node. So there the number comes from SLURM_STEP_GPUS.
 std::optional<Gpu> gpu_of_device(const std::vector<Gpu>& gpus, const Environment& env, int index);
 
+/// Returns those of the node's GPUs that are allocated to a task with these variables, or to its Slurm step. If no
+/// cgroup hides the devices of other jobs, only the variables tell. Without a list it is all of `gpus`. Nothing if a
+/// list cannot be read, as with one of slices (MIG).
+std::optional<std::vector<Gpu>> allocated_gpus(const std::vector<Gpu>& gpus, const Environment& env);
+
 }  // namespace lockstep

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/telemetry/device_sensor.h"
 
+#include <set>
+#include <utility>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/map_each.h"
+#include "lockstep/base/system_files.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/topology.h"
 #include "lockstep/telemetry/nvml_sensor.h"
 
 namespace lockstep {
@@ -32,8 +35,7 @@ class AmdgpuSensor : public DeviceSensor {
   AmdgpuSensor(const std::vector<std::string>& pci, const fs::path& root) {
     for (const auto& address : pci) {
       Device device{.pci = address, .folder = root / "sys/bus/pci/devices" / address, .hwmon = {}};
-      std::error_code none;
-      for (const auto& entry : fs::directory_iterator(device.folder / "hwmon", none)) device.hwmon = entry.path();
+      for (const auto& name : names_in(device.folder / "hwmon")) device.hwmon = device.folder / "hwmon" / name;
       devices_.push_back(std::move(device));
     }
   }
@@ -66,17 +68,56 @@ class AmdgpuSensor : public DeviceSensor {
   std::vector<Device> devices_;
 };
 
+/// Passes on the samples of some of a node's devices.
+class AllocatedSensor : public DeviceSensor {
+ public:
+  AllocatedSensor(std::unique_ptr<DeviceSensor> all, std::size_t on_node, std::set<std::string> pci)
+      : all_(std::move(all)), on_node_(on_node), pci_(std::move(pci)) {}
+
+  std::vector<DeviceSample> sample() override {
+    auto samples = all_->sample();
+    // NVIDIA's driver lists also the devices that a cgroup hides. Those that can be read are then the job's, and the
+    // variables count within them.
+    if (samples.size() < on_node_) return samples;
+    std::erase_if(samples, [this](const auto& each) { return !pci_.contains(each.pci); });
+    return samples;
+  }
+
+ private:
+  std::unique_ptr<DeviceSensor> all_;
+  std::size_t on_node_;
+  std::set<std::string> pci_;
+};
+
+std::unique_ptr<DeviceSensor> sensor_for(const std::vector<Gpu>& gpus, const fs::path& root) {
+  if (gpus.empty()) return nullptr;
+  if (gpus.front().maker == GpuMaker::kNvidia) return nvml_sensor(load_nvml());
+  return amdgpu_sensor(map_each(gpus, [](const auto& gpu) { return gpu.pci; }), root);
+}
+
 }  // namespace
 
 std::unique_ptr<DeviceSensor> amdgpu_sensor(const std::vector<std::string>& pci, const fs::path& root) {
   return std::make_unique<AmdgpuSensor>(pci, root);
 }
 
-std::unique_ptr<DeviceSensor> sensor_of_node() {
-  const auto gpus = Topology().gpus();
-  if (gpus.empty()) return nullptr;
-  if (gpus.front().maker == GpuMaker::kNvidia) return nvml_sensor(load_nvml());
-  return amdgpu_sensor(map_each(gpus, [](const auto& gpu) { return gpu.pci; }));
+std::unique_ptr<DeviceSensor> sensor_of_node() { return sensor_for(Topology().gpus(), "/"); }
+
+std::unique_ptr<DeviceSensor> sensor_of_tasks(const std::vector<Environment>& tasks, const fs::path& root) {
+  const auto gpus = Topology(root).gpus();
+  return allocated_sensor(sensor_for(gpus, root), gpus, tasks);
+}
+
+std::unique_ptr<DeviceSensor> allocated_sensor(std::unique_ptr<DeviceSensor> all, const std::vector<Gpu>& gpus,
+                                               const std::vector<Environment>& tasks) {
+  if (!all) return nullptr;
+  std::set<std::string> pci;
+  for (const auto& task : tasks) {
+    const auto allocated = allocated_gpus(gpus, task);
+    if (!allocated) return all;
+    for (const auto& gpu : *allocated) pci.insert(gpu.pci);
+  }
+  return std::make_unique<AllocatedSensor>(std::move(all), gpus.size(), std::move(pci));
 }
 
 }  // namespace lockstep

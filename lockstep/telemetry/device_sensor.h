@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/environment.h"
+#include "lockstep/launch/topology.h"
+
 namespace lockstep {
 
 /// One device at one moment. Values that its driver does not report are absent. On an MI250X only one of the two dies
@@ -35,5 +38,15 @@ std::unique_ptr<DeviceSensor> amdgpu_sensor(const std::vector<std::string>& pci,
 
 /// Returns the sensor for this node's devices. Null if the node has no device that can be read.
 std::unique_ptr<DeviceSensor> sensor_of_node();
+
+/// Returns the sensor for the devices that are allocated to `tasks`, which their variables tell. Other jobs may use the
+/// node's other devices. It is for all devices that can be read if the variables of one task do not tell, or if a
+/// cgroup hides other jobs' devices. Null as above.
+std::unique_ptr<DeviceSensor> sensor_of_tasks(const std::vector<Environment>& tasks,
+                                              const std::filesystem::path& root = "/");
+
+/// Returns `all`, a sensor for the node's `gpus`, without the devices that are not allocated to `tasks`.
+std::unique_ptr<DeviceSensor> allocated_sensor(std::unique_ptr<DeviceSensor> all, const std::vector<Gpu>& gpus,
+                                               const std::vector<Environment>& tasks);
 
 }  // namespace lockstep

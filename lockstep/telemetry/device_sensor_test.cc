@@ -128,11 +128,42 @@ TEST(DeviceSensors, OfASharedNodeNameTheJobsDevicesByTheirBusAndTellNoUseOfOneWi
   EXPECT_EQ(samples[1].power_watts, 251.5);
 }
 
+std::string buses(const std::vector<DeviceSample>& samples) {
+  std::string text;
+  for (const auto& each : samples) text += each.pci.substr(5, 3);
+  return text;
+}
+
+TEST(DeviceSensors, OfANodeWhoseDevicesNoCgroupHidesNameThoseOfTheTasks) {
+  Nvml nvml = shared_node();
+  nvml.device_at = [](unsigned index, Nvml::Device* device) {
+    *device = reinterpret_cast<Nvml::Device>(static_cast<std::uintptr_t>(index + 1));
+    return 0;
+  };
+  const std::vector<Gpu> gpus{
+      {.pci = "0000:01:00.0"}, {.pci = "0000:41:00.0"}, {.pci = "0000:81:00.0"}, {.pci = "0000:c1:00.0"}};
+  const auto shown = [&](const std::vector<Environment>& tasks) {
+    return buses(allocated_sensor(nvml_sensor(nvml), gpus, tasks)->sample());
+  };
+  EXPECT_EQ(shown({{{"CUDA_VISIBLE_DEVICES", "1,2"}}}), "81:41:");
+  EXPECT_EQ(shown({{{"CUDA_VISIBLE_DEVICES", "2"}}, {{"CUDA_VISIBLE_DEVICES", "3"}}}), "c1:81:") << "a device for each";
+  EXPECT_EQ(shown({Environment()}), "c1:81:41:01:");
+  EXPECT_EQ(shown({{{"CUDA_VISIBLE_DEVICES", "1"}}, {{"CUDA_VISIBLE_DEVICES", "MIG-1b"}}}), "c1:81:41:01:");
+}
+
+TEST(DeviceSensors, OfANodeWithACgroupNameAllThatItLeavesSinceTheListsCountWithinThem) {
+  const std::vector<Gpu> gpus{
+      {.pci = "0000:01:00.0"}, {.pci = "0000:41:00.0"}, {.pci = "0000:81:00.0"}, {.pci = "0000:c1:00.0"}};
+  const auto sensor = allocated_sensor(nvml_sensor(shared_node()), gpus, {{{"CUDA_VISIBLE_DEVICES", "0,1"}}});
+  EXPECT_EQ(buses(sensor->sample()), "81:01:");
+}
+
 TEST(DeviceSensors, ADriverThatDoesNotStartIsNoSensor) {
   EXPECT_EQ(nvml_sensor(std::nullopt), nullptr);
   Nvml broken = fake_nvml();
   broken.init = [] { return 9; };  // NVML_ERROR_DRIVER_NOT_LOADED
   EXPECT_EQ(nvml_sensor(broken), nullptr);
+  EXPECT_EQ(allocated_sensor(nullptr, {{.pci = "0000:01:00.0"}}, {Environment()}), nullptr);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 
 namespace lockstep {
@@ -10,11 +11,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A driver that answers the first questions, and no other until the test lets it.
+/// A driver that answers until the test lets it hang.
 class Driver {
  public:
-  explicit Driver(int answers) : answers_(answers) {}
-
+  void hang() { hangs_ = true; }
   void answer_again() { goes_on_.count_down(); }
   DeviceWatch::MakeSensor sensor() {
     return [this] { return std::make_unique<Sensor>(*this); };
@@ -25,7 +25,7 @@ class Driver {
    public:
     explicit Sensor(Driver& driver) : driver_(driver) {}
     std::vector<DeviceSample> sample() override {
-      if (driver_.answers_-- == 0) driver_.goes_on_.wait();
+      if (driver_.hangs_) driver_.goes_on_.wait();
       return {{.pci = "0000:c1:00.0", .power_watts = 301}};
     }
 
@@ -33,12 +33,12 @@ class Driver {
     Driver& driver_;
   };
 
-  int answers_;
+  std::atomic<bool> hangs_ = false;
   std::latch goes_on_{1};
 };
 
 TEST(DeviceWatch, ReturnsTheSamplesOfItsSensor) {
-  Driver driver(2);
+  Driver driver;
   DeviceWatch watch(1h, driver.sensor());
   for (int i = 0; i < 2; ++i) {
     const auto samples = watch.sample();
@@ -55,10 +55,11 @@ TEST(DeviceWatch, OfANodeWithoutDevicesReturnsNone) {
 }
 
 TEST(DeviceWatch, DoesNotWaitForADriverThatHangs) {
-  Driver driver(1);
+  Driver driver;
   DeviceWatch watch(1ms, driver.sensor());
   while (watch.sample().empty()) {  // On a slow machine the driver takes more than a millisecond.
   }
+  driver.hang();
   EXPECT_TRUE(watch.sample().empty());
   const double silent = watch.silent_s();
   EXPECT_GE(silent, 1e-3);

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -113,6 +114,15 @@ std::optional<std::uint64_t> start_of_process(pid_t pid, const fs::path& root) {
   const auto fields = stat_fields(root / "proc" / std::to_string(pid));
   if (fields.empty() || fields.front() == "Z" || fields.front() == "X") return std::nullopt;
   return field(fields, 22);
+}
+
+Environment environment_of_process(pid_t pid, const fs::path& root) {
+  Environment::Map values;
+  for (const auto& entry : split(text_or_nothing(root / "proc" / std::to_string(pid) / "environ"), '\0')) {
+    const auto equals = entry.find('=');
+    if (equals != std::string::npos) values.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return Environment(std::move(values));
 }
 
 std::optional<pid_t> parent_of_process(pid_t pid, const fs::path& root) {

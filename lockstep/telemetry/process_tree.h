@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/base/environment.h"
+
 namespace lockstep {
 
 /// The resources that a task and all its descendants use, from /proc.
@@ -31,6 +33,10 @@ std::vector<pid_t> processes_of_tree(pid_t pid, const std::filesystem::path& roo
 /// Returns the time when the kernel started `pid`, in clock ticks since boot. Together with `pid` it identifies a
 /// process for ever. Nothing if there is no such process, or if it is a zombie.
 std::optional<std::uint64_t> start_of_process(pid_t pid, const std::filesystem::path& root = "/");
+
+/// Returns the variables with which the program of `pid` was started. Empty if there is no such process, or if it
+/// belongs to another user.
+Environment environment_of_process(pid_t pid, const std::filesystem::path& root = "/");
 
 /// Returns the parent of `pid`. Nothing if there is no such process.
 std::optional<pid_t> parent_of_process(pid_t pid, const std::filesystem::path& root = "/");

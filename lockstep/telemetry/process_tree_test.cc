@@ -56,6 +56,15 @@ TEST(ProcessTree, AProcessThatIsGoneHasNoSample) {
   EXPECT_TRUE(processes_of_tree(100, root.path()).empty());
 }
 
+TEST(ProcessTree, HasTheVariablesThatAProgramWasStartedWith) {
+  const TemporaryFolder root;
+  using namespace std::string_literals;
+  write(root.path() / "proc/100/environ", "HOME=/home/a=b\0EMPTY=\0broken\0"s);
+  const Environment::Map wanted{{"HOME", "/home/a=b"}, {"EMPTY", ""}};
+  EXPECT_EQ(environment_of_process(100, root.path()).all(), wanted);
+  EXPECT_TRUE(environment_of_process(101, root.path()).all().empty());
+}
+
 TEST(ProcessTree, SeesAChildOfThisVeryProcess) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -41,6 +41,11 @@ bool is_model_failure(const std::exception& error) {
   return !is_device_failure(error);
 }
 
+std::string one_line_reason(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  return std::string(first_line(ours != nullptr ? std::string(ours->fact()) : told(error)));
+}
+
 void throw_model_failure(const std::exception& error, const std::string& where, const Batch& batch) {
   std::throw_with_nested(Error(
       ErrorKind::kRecipe, "the model failed in " + where + ", with an input of " + input_of(batch) + ": " + told(error),

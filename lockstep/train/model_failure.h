@@ -14,6 +14,10 @@ namespace lockstep {
 /// memory or its connections.
 bool is_model_failure(const std::exception& error);
 
+/// Returns the reason that an exception gives, in one line. For an exception of TorchScript, this is the reason after
+/// its stack.
+std::string one_line_reason(const std::exception& error);
+
 /// Throws Error(kRecipe) with the model's message, the part of the training and the input. The original exception is
 /// nested in it. Call it in a handler of `error`.
 [[noreturn]] void throw_model_failure(const std::exception& error, const std::string& where, const Batch& batch);

@@ -25,7 +25,7 @@ using torch::profiler::impl::ProfilerState;
 /// LibTorch's profiler. It records from the construction of this object on.
 class ProfilerTrace::Recording {
  public:
-  explicit Recording(const RankDevice& device) : device_(device) {
+  explicit Recording(const RankDevice& device) {
     const ProfilerConfig config(ProfilerState::KINETO, /*report_input_shapes=*/true);
     std::set<ActivityType> activities = {ActivityType::CPU};
     if (!device.is_cpu()) {
@@ -57,12 +57,10 @@ class ProfilerTrace::Recording {
  private:
   std::unique_ptr<profiler::ProfilerResult> stop() {
     is_over_ = true;
-    if (!device_.is_cpu()) device_.backend->synchronize(device_.index());
     step_.reset();
     return profiler::disableProfiler();
   }
 
-  RankDevice device_;
   std::optional<at::RecordFunction> step_;
   bool is_over_ = false;
 };
@@ -100,6 +98,12 @@ void ProfilerTrace::begin(std::int64_t step) {
 
 void ProfilerTrace::end() {
   const auto recording = std::exchange(recording_, nullptr);
+  const auto& device = options_.device;
+  if (options_.await_device) {
+    options_.await_device();
+  } else if (!device.is_cpu()) {
+    device.backend->synchronize(device.index());
+  }
   std::error_code failure;
   fs::create_directories(options_.file.parent_path(), failure);
   recording->save(options_.file);

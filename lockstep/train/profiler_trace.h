@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "lockstep/base/log.h"
@@ -16,6 +17,9 @@ struct StepTraceOptions {
   std::int64_t last = 1;       ///< Recorded, too.
   std::filesystem::path file;  ///< "….pt.trace.json", which TensorBoard looks for. Its folder is created.
   RankDevice device{};         ///< Its kernels and copies are recorded as well.
+  /// Waits for the device before the trace ends. Set it to Group::await_device(), which also notices a lost peer. If it
+  /// is empty, the trace waits by itself.
+  std::function<void()> await_device{};
 };
 
 /// Records every operation of some steps with LibTorch's profiler (Kineto), on the calling rank. It writes a Chrome

@@ -22,10 +22,11 @@ TEST(Gpu, SaysWhatItIs) {
   const auto& device = group.device();
   EXPECT_FALSE(device.facts.name.empty());
   EXPECT_EQ(device.facts.pci.size(), std::string("0000:3b:00.0").size());
-  EXPECT_TRUE(device.facts.uuid.starts_with("GPU-"));
+  EXPECT_TRUE(device.facts.uuid.starts_with("GPU-") || device.facts.uuid.starts_with("MIG-")) << device.facts.uuid;
   EXPECT_FALSE(device.facts.architecture.empty());
   EXPECT_GT(device.facts.memory_bytes, std::int64_t{1} << 30);
   EXPECT_FALSE(device.backend->runtime().driver.empty());
+  EXPECT_FALSE(device.backend->runtime().runtime.empty());
 }
 
 TEST(Gpu, CountsItsMemory) {

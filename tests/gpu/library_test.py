@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 TOOLKITS = [pathlib.Path(p) for p in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda") if p]
-ENTRY = "lockstep_gpu_backend_2"
+ENTRY = "lockstep_gpu_backend_3"
 
 
 def skip(reason):

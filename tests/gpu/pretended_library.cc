@@ -28,7 +28,7 @@ C10_REGISTER_TYPED_CLASS(CUDAHooksRegistry, "CUDAHooks", PretendedHooks)
 }  // namespace
 }  // namespace at
 
-extern "C" __attribute__((visibility("default"))) const lockstep::DeviceBackend* lockstep_gpu_backend_2() {
+extern "C" __attribute__((visibility("default"))) const lockstep::DeviceBackend* lockstep_gpu_backend_3() {
   static const lockstep::testing::FakeBackend backend(1);
   return &backend;
 }

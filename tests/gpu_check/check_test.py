@@ -12,12 +12,14 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 sys.dont_write_bytecode = True
 import machine  # noqa: E402
 import pack  # noqa: E402
+import part_build  # noqa: E402
 import plan  # noqa: E402
 import probe  # noqa: E402
 import runs  # noqa: E402
@@ -127,11 +129,38 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.states(written), {"a1": WRITTEN})
         self.assertIn("not run: out of time", page)
 
-    def test_a_build_that_fails_ends_the_check(self):
-        def build(check):
-            raise runs.Failure("no compiler")
-        written, _ = self.run_all(GPU, self.parts(build))
-        self.assertEqual(self.states(written), {"a1": TRIED, "b1": WRITTEN, "b2": WRITTEN, "c1": WRITTEN})
+    def built(self, wrong):
+        """Returns the JSON object and the page of a check whose builds fail as long as `wrong` says so."""
+        class Compiler(runs.Check):
+            def command(self, command, log, env=None):
+                words = [str(each) for each in command]
+                self.settings = next((word for word in words if word.startswith("-DLOCKSTEP_GPU=")), self.settings)
+                if log == "build" and wrong(self.settings):
+                    raise runs.Failure(f"exit 1: graph.cc:40:9: error: with {self.settings}")
+                return ""
+        with mock.patch.multiple(part_build, BUILD=self.folder, Warmup=mock.DEFAULT):
+            (self.folder / "bin").mkdir(exist_ok=True)
+            (self.folder / "bin/liblockstep_cuda.so").touch()  # Of an earlier build.
+            parts = [part_build.PARTS[0], *self.parts()[2:]]
+            check = Compiler(Results(parts, self.page, GPU | {"torch_folder": "/torch"}), self.folder / "work", self.folder, 600)
+            gpu_check.check_all(check, parts)
+        return json.loads(self.page.with_suffix(".json").read_text()), self.page.read_text()
+
+    def test_an_error_in_the_library_for_gpus_is_told_and_the_other_parts_go_on(self):
+        written, page = self.built(lambda setting: setting != "-DLOCKSTEP_GPU=off")
+        self.assertEqual(self.states(written), {"build": TRIED, "c1": TRIED})
+        self.assertRegex(page, r"failed: exit 1: graph.cc:40:9: error: with None; without the library for GPUs; lockstep lockstep-train in "
+                         r"\d+ s; library for: no GPU \|[^|]*\| \*\*no\*\* ")
+
+    def test_a_later_call_tries_the_library_for_gpus_again(self):
+        (self.folder / "CMakeCache.txt").touch()
+        _, page = self.built(lambda setting: setting != "-DLOCKSTEP_GPU=auto")
+        self.assertRegex(page, r"\| lockstep lockstep-train in \d+ s; library for: CUDA \|[^|]*\| yes ")
+
+    def test_a_build_that_fails_without_that_library_too_ends_the_check_with_its_first_error(self):
+        written, page = self.built(lambda setting: True)
+        self.assertEqual(self.states(written), {"build": TRIED, "c1": WRITTEN})
+        self.assertIn("| failed: exit 1: graph.cc:40:9: error: with None |", page)
 
     def test_without_time_rows_say_so_and_stay_what_they_were(self):
         written, page = self.run_all(GPU, self.parts(), seconds=1)

@@ -52,6 +52,7 @@ class FakeMachine {
     std::ofstream(file) << text;
   }
 
+  const std::filesystem::path& root() const { return folder_.path(); }
   Topology topology() const { return Topology(folder_.path()); }
 
  private:

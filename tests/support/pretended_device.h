@@ -33,7 +33,7 @@ struct ToldCopies : CopyStream {
 /// A fake device. Its tensors are on the CPU, but it is treated as a device on which work continues after a call has
 /// returned.
 struct Pretended : FakeBackend {
-  enum class Recorder { kNone, kOps, kBroken, kPeerless };
+  enum class Recorder { kNone, kOps, kBroken, kPeerless, kScripted };
   struct Broken : StepGraph {
     void capture(const std::function<void()>&) override {
       throw c10::NotImplementedError({__func__, __FILE__, __LINE__},
@@ -49,6 +49,16 @@ struct Pretended : FakeBackend {
     }
   };
 
+  /// Throws as TorchScript's interpreter does, whatever the type of the exception was.
+  struct Scripted : Broken {
+    void capture(const std::function<void()>&) override {
+      throw std::runtime_error(
+          "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call "
+          "last):\n  File \"<string>\", line 3, in forward\nRuntimeError: CUDA error: operation not permitted when "
+          "stream is capturing\n");
+    }
+  };
+
   explicit Pretended(Recorder recorder_ = Recorder::kNone) : FakeBackend(1), recorder(recorder_) {}
 
   std::unique_ptr<CopyStream> copy_stream(int) const override { return std::make_unique<ToldCopies>(story); }
@@ -56,6 +66,7 @@ struct Pretended : FakeBackend {
     if (recorder == Recorder::kNone) return nullptr;
     if (recorder == Recorder::kBroken) return std::make_unique<Broken>();
     if (recorder == Recorder::kPeerless) return std::make_unique<Peerless>();
+    if (recorder == Recorder::kScripted) return std::make_unique<Scripted>();
     return std::make_unique<RecordedOps>();
   }
 

@@ -16,13 +16,20 @@ namespace lockstep::testing {
 /// its input and output tensors. replay() runs them again on the same memory, and none of the host's code.
 ///
 /// There is one difference. A device runs nothing while it records, but the CPU has then done the step already. So the
-/// first replay() does nothing.
+/// first replay() does nothing. With `undoes`, capture() puts back what the work has overwritten.
 class RecordedOps final : public StepGraph {
  public:
+  explicit RecordedOps(bool undoes = false) : undoes_(undoes) {}
+
   void capture(const std::function<void()>& work) override {
-    const Recording recording(calls_);
-    work();
-    is_done_ = true;
+    {
+      const Recording recording(*this);
+      work();
+    }
+    is_done_ = !undoes_;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (auto it = overwritten_.rbegin(); it != overwritten_.rend(); ++it) it->first.copy_(it->second);
+    overwritten_.clear();
   }
 
   void replay() override {
@@ -52,7 +59,7 @@ class RecordedOps final : public StepGraph {
 
   class Recording {
    public:
-    explicit Recording(std::vector<Call>& calls) : include_(kKey) { now() = &calls; }
+    explicit Recording(RecordedOps& ops) : include_(kKey) { now() = &ops; }
     ~Recording() { now() = nullptr; }
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
@@ -61,9 +68,24 @@ class RecordedOps final : public StepGraph {
     c10::impl::IncludeDispatchKeyGuard include_;
   };
 
-  static std::vector<Call>*& now() {
-    static std::vector<Call>* calls = nullptr;
-    return calls;
+  static RecordedOps*& now() {
+    static RecordedOps* ops = nullptr;
+    return ops;
+  }
+
+  void keep(const at::Tensor& tensor) {
+    if (tensor.defined()) overwritten_.emplace_back(tensor.detach(), tensor.detach().clone());
+  }
+
+  void keep_overwritten(const Call& call) {
+    const auto& arguments = call.op.schema().arguments();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const auto* alias = arguments[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      if (call.inputs[i].isTensor()) keep(call.inputs[i].toTensor());
+      if (!call.inputs[i].isTensorList()) continue;
+      for (const auto& tensor : call.inputs[i].toTensorVector()) keep(tensor);
+    }
   }
 
   static void put(const c10::IValue& made, const c10::IValue& where) {
@@ -83,15 +105,18 @@ class RecordedOps final : public StepGraph {
     Call call{op, torch::jit::Stack(stack->end() - count, stack->end()), {}};
     {
       const c10::impl::ExcludeDispatchKeyGuard not_again(kKey);
+      if (now() != nullptr && now()->undoes_) now()->keep_overwritten(call);
       op.callBoxed(stack);
     }
     const auto results = static_cast<std::ptrdiff_t>(op.schema().returns().size());
     call.outputs.assign(stack->end() - results, stack->end());
-    if (now() != nullptr) now()->push_back(std::move(call));
+    if (now() != nullptr) now()->calls_.push_back(std::move(call));
   }
 
   friend void register_recorded_ops(torch::Library& library);
 
+  bool undoes_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> overwritten_;  ///< Each with what it held before.
   std::vector<Call> calls_;
   bool is_done_ = false;
 };

@@ -20,6 +20,7 @@
 #include "lockstep/launch/slurm_tool.h"
 #include "lockstep/observe/wall_clock.h"
 #include "lockstep/telemetry/device_watch.h"
+#include "lockstep/telemetry/process_tree.h"
 
 namespace lockstep {
 namespace {
@@ -30,16 +31,6 @@ constexpr std::string_view kMark = "lockstep-sample ";
 constexpr std::chrono::seconds kPatienceForDevices{5};
 
 double now() { return unix_seconds(std::chrono::system_clock::now()); }
-
-/// Returns the variables with which a process was started. Empty if the process belongs to another user.
-Environment environment_of(const fs::path& process) {
-  Environment::Map values;
-  for (const auto& entry : split(text_or_nothing(process / "environ"), '\0')) {
-    const auto equals = entry.find('=');
-    if (equals != std::string::npos) values.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  return Environment(std::move(values));
-}
 
 /// Slurm's own steps, such as the batch script's and an interactive session's, have numbers from the end of the range.
 bool is_step(const std::optional<std::string>& step) {
@@ -163,7 +154,7 @@ std::vector<RegisteredTask> tasks_of_job(const std::string& job, const Environme
   for (const auto& name : names_in(root / "proc")) {
     const auto pid = parsed_int<pid_t>(name);
     if (!pid) continue;
-    const auto process = environment_of(root / "proc" / name);
+    const auto process = environment_of_process(*pid, root);
     const auto rank = parsed_int<int>(process.get("SLURM_PROCID").value_or(""));
     if (process.get("SLURM_JOB_ID") != job || !rank || is_elsewhere(process, env)) continue;
     const auto step = process.get("SLURM_STEP_ID");

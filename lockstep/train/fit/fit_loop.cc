@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
+#include "lockstep/device/device_failure.h"
 #include "lockstep/observe/early_stopping.h"
 #include "lockstep/train/fit/memory_shortage.h"
 #include "lockstep/train/fit/run_events.h"
@@ -174,7 +175,8 @@ void FitLoop::make_step(const StepBatches& batches) {
   guard_->before_step();
   try {
     graph_->run(batches, place());
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
     graph_->clear();
     throw_out_of_memory(model_, batches.batches.front(),
                         {.sample_bytes = samples_.bytes(),
@@ -302,8 +304,7 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   return true;
 }
 
-// Passes a validation's metrics to the schedule, and decides whether this is the best snapshot. If it throws, it has
-// changed nothing.
+// Passes a validation's metrics to the schedule, and finds if this is the best snapshot. An exception changes nothing.
 void FitLoop::judge(const ValidationEnded& event) {
   const auto& monitor = options_.snapshot.monitor;
   const auto value = monitor.empty() ? std::nullopt : std::optional(monitored(event, monitor, kSnapshotMonitor));
@@ -333,8 +334,7 @@ void FitLoop::save() {
   timer_.restart();
 }
 
-// Unlike save(), this does not compare the ranks' states first. The held state counts as correct until a later
-// comparison finds a difference.
+// Unlike save(), this does not compare the ranks' states. The held one is correct until a comparison differs.
 void FitLoop::hold() {
   Page::own().enter(Phase::kSaving, state_.step);
   timer_.await_device();

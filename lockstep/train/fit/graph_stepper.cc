@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text_format.h"
+#include "lockstep/train/model_failure.h"
 
 // How a recording works. GraphPlan decides how the next step runs. A recording runs the step once through StepRunner
 // while the device records its operations, and nothing is computed. It is replayed at once, so the step is made. A
@@ -15,6 +15,9 @@
 // that follows. Each later replay counts for itself. Only batches of the full size have the recorded shapes. All ranks
 // record and replay at the same steps, because collectives are in the recording. They agree on the times, and on
 // whether each could record.
+//
+// A recording keeps the memory of a whole step, and the allocator lends it to nobody else. An epoch's short last step
+// needs memory of its own beside it. If some rank does not have that, all ranks drop their recordings before the step.
 
 namespace lockstep {
 
@@ -65,6 +68,7 @@ void GraphStepper::run(const StepBatches& step, const StepPlace& place) {
   if (!plan_) return steps_.run(step, place);
   if (!is_full(step)) {
     plan_->interrupt();
+    if (graph_) make_room();
     return steps_.run(step, place);
   }
   if (plan_->wants_mark()) {
@@ -98,6 +102,22 @@ void GraphStepper::decide() {
   if (plan_->next() == GraphPlan::Way::kEager) graph_.reset();
 }
 
+// A short step takes less memory than the recorded one. What `available` counts includes the recording's.
+void GraphStepper::make_room() {
+  auto& group = model_.group();
+  const auto& device = group.device();
+  const bool has_room = device.memory().available - graph_bytes_ >= graph_bytes_;
+  const auto all = group.all_gather(has_room ? 1 : 0);
+  if (std::find(all.begin(), all.end(), 0) == all.end()) return;
+  group.await_device();
+  graph_.reset();
+  recorded_ = {};
+  device.backend->give_back_memory(device.index());
+  plan_->refuse(
+      "a recording holds memory that the epoch's short last batch needs; data.drop_last = true leaves it out");
+  finding_ = plan_->reason();
+}
+
 // Records the step and also makes it, since the recording is replayed at once.
 void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
   std::string reason;
@@ -109,9 +129,10 @@ void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
     return;
   }
   graph_.reset();
+  recorded_ = {};
   model_.optimizer().zero_grad();
   if (is_recorded) {
-    count_replay(-recorded_.batches.front().samples());
+    count_replay(-step.batches.front().samples());
     reason = "another rank could not record it";
   }
   if (options_.step.device.graph == Toggle::kOn) {
@@ -123,40 +144,48 @@ void GraphStepper::record(const StepBatches& step, const StepPlace& place) {
   steps_.run(step, place);
 }
 
-// Counts the step on the host once, for the replay that follows.
-bool GraphStepper::try_recording(const StepBatches& step, StepPlace place, std::string& reason) {
-  const auto& batch = step.batches.front();
-  const auto& device = model_.group().device();
-  recorded_ = step;
+// Returns false with the reason if this rank cannot record. It counts the step on the host once, for the replay that
+// follows. An exception must not end this rank alone, since the others wait to agree. If the exception has another
+// cause than the recording, the step throws it again when it runs one operation at a time. That holds for a lost peer,
+// too.
+bool GraphStepper::try_recording(const StepBatches& step, const StepPlace& place, std::string& reason) {
   model_.wait_for_readers();  // Another thread's call to the device would spoil the recording.
-  for (auto& field : recorded_.batches.front().fields) field = field.clone();
-  forward_.seed(place.step, 0);
-  model_.parallel().begin_replay(batch.samples(), step.global_samples);
+  const auto counted = losses_.epoch_samples();
+  try {
+    auto host = at::Generator(at::detail::getDefaultCPUGenerator());
+    prepare_recording(step, place);
+    const auto before = host.get_state();
+    capture(place);
+    // A random number drawn on the host would be the same in every replay, if a kernel takes it as an argument. So such
+    // a step is not recorded. In tests a CPU stands in for a device, and draws all its numbers on the host.
+    if (model_.group().device().device.is_cpu() || at::equal(before, host.get_state())) return true;
+    reason = "it draws random numbers on the host";
+  } catch (const std::exception& error) {
+    reason = one_line_reason(error);
+  }
+  if (losses_.epoch_samples() != counted) count_replay(-step.batches.front().samples());
+  return false;
+}
+
+void GraphStepper::prepare_recording(const StepBatches& step, const StepPlace& place) {
+  const auto& device = model_.group().device();
   // During a recording the device's allocator takes new memory only, and does not use memory that earlier steps have
   // freed. So that memory is returned to the device first.
   device.backend->give_back_memory(device.index());
+  recorded_ = step;
+  for (auto& field : recorded_.batches.front().fields) field = field.clone();
+  forward_.seed(place.step, 0);
+  model_.parallel().begin_replay(step.batches.front().samples(), step.global_samples);
+}
+
+void GraphStepper::capture(StepPlace place) {
+  const auto& device = model_.group().device();
+  const auto free = device.memory().free;
   graph_ = device.backend->step_graph(device.index());
   const auto held = model_.parallel().recording();
   place.is_recorded = true;
-  const auto counted = losses_.epoch_samples();
-  auto host = at::Generator(at::detail::getDefaultCPUGenerator());
-  const auto before = host.get_state();
-  try {
-    graph_->capture([&] { steps_.run(recorded_, place); });
-    // A random number drawn on the host would be the same in every replay, if a kernel takes it as an argument. So such
-    // a step is not recorded. In tests a CPU stands in for a device, and draws all its numbers on the host.
-    if (device.device.is_cpu() || at::equal(before, host.get_state())) return true;
-    reason = "it draws random numbers on the host";
-  } catch (const Error& error) {
-    // A collective that cannot be recorded throws the same error as a lost peer. If a peer really was lost, the next
-    // collective throws again.
-    if (error.kind() != ErrorKind::kPeer) throw;
-    reason = std::string(first_line(error.fact()));
-  } catch (const c10::Error& error) {
-    reason = std::string(first_line(error.what_without_backtrace()));
-  }
-  if (losses_.epoch_samples() != counted) count_replay(-batch.samples());
-  return false;
+  graph_->capture([&] { steps_.run(recorded_, place); });
+  graph_bytes_ = free - device.memory().free;
 }
 
 // Counts a replay's samples on the host. A negative number undoes the count of a recording.

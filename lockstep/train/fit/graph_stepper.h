@@ -37,8 +37,11 @@ class GraphStepper {
  private:
   bool is_full(const StepBatches& step) const { return step.global_samples == full_samples_; }
   void decide();
+  void make_room();
   void record(const StepBatches& step, const StepPlace& place);
-  bool try_recording(const StepBatches& step, StepPlace place, std::string& reason);
+  bool try_recording(const StepBatches& step, const StepPlace& place, std::string& reason);
+  void prepare_recording(const StepBatches& step, const StepPlace& place);
+  void capture(StepPlace place);
   void count_replay(std::int64_t samples);
   void replay(const StepBatches& step, const StepPlace& place);
 
@@ -50,7 +53,8 @@ class GraphStepper {
   std::int64_t full_samples_ = 0;  ///< Of a global batch.
   std::optional<GraphPlan> plan_;  ///< On a device that records.
   std::unique_ptr<StepGraph> graph_;
-  StepBatches recorded_;  ///< The batch that the recording reads from, filled before each replay.
+  std::int64_t graph_bytes_ = 0;  ///< Memory of the device that only the recording uses.
+  StepBatches recorded_;          ///< The batch that the recording reads from, filled before each replay.
   std::optional<std::string> finding_;
 };
 

@@ -7,6 +7,7 @@
 #include "tests/support/pretended_device.h"
 #include "tests/support/ranks.h"
 #include "tests/support/training_parts.h"
+#include "tests/support/watched_device.h"
 
 namespace lockstep {
 namespace {
@@ -15,6 +16,7 @@ using testing::MadeUpData;
 using testing::message_of;
 using testing::one_rank;
 using testing::Pretended;
+using testing::RecordedOps;
 using testing::SmallNet;
 using testing::TrainingParts;
 
@@ -123,6 +125,141 @@ TEST(GraphStepper, GoesOnWithoutARecordingThatNcclRefuses) {
   EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
   ASSERT_TRUE(found.graph->finding());
   EXPECT_HAS(*found.graph->finding(), "steps are not replayed: a peer rank was lost");
+}
+
+TEST(GraphStepper, GoesOnWithoutARecordingThatTorchScriptCouldNotMake) {
+  const Pretended plain, scripted(Pretended::Recorder::kScripted);
+  Recording wanted(plain.group(), Toggle::kOff), found(scripted.group(), Toggle::kAuto);
+  for (auto* each : {&wanted, &found}) {
+    each->graph->plan(each->parts.data);
+    each->make_steps(30);
+  }
+  EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
+  EXPECT_EQ(found.graph->finding(),
+            "steps are not replayed: CUDA error: operation not permitted when stream is capturing");
+}
+
+TEST(GraphStepper, GoesOnWhereMemoryRunsOutBeforeTheRecording) {
+  struct Full : Pretended {
+    Full() : Pretended(Recorder::kOps) {}
+    void give_back_memory(int) const override {
+      throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "CUDA out of memory. Tried to allocate 2.00 MiB.");
+    }
+  };
+  const Pretended plain;
+  const Full full;
+  Recording wanted(plain.group(), Toggle::kOff), found(full.group(), Toggle::kAuto);
+  for (auto* each : {&wanted, &found}) {
+    each->graph->plan(each->parts.data);
+    each->make_steps(30);
+  }
+  EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
+  ASSERT_TRUE(found.graph->finding());
+  EXPECT_HAS(*found.graph->finding(), "steps are not replayed: CUDA out of memory.");
+}
+
+// A device of one of several ranks, whose recordings run nothing, as a real device's.
+struct RanksDevice : Pretended {
+  explicit RanksDevice(bool fails_ = false) : Pretended(Recorder::kOps), fails(fails_) {}
+  const CollectiveMaker* collectives() const override { return &told; }
+  Group joined() const { return testing::on_device(join(), *this); }
+
+  struct FailsAtTheEnd : Broken {
+    void capture(const std::function<void()>& work) override {
+      RecordedOps(/*undoes=*/true).capture(work);
+      throw std::runtime_error("no memory is left for the graph");
+    }
+  };
+  std::unique_ptr<StepGraph> step_graph(int) const override {
+    if (fails) return std::make_unique<FailsAtTheEnd>();
+    return std::make_unique<RecordedOps>(/*undoes=*/true);
+  }
+
+  bool fails;
+  testing::ToldCollectives told;
+};
+
+TEST(GraphStepper, AllRanksGoOnWithoutARecordingThatOneOfThemCouldNotMake) {
+  if (!testing::is_rank()) return testing::expect_of_ranks({.world = 2});
+  testing::begin_rank();
+  const bool fails = Environment::of_process().get("RANK") == "1";
+  const RanksDevice plain, recording(fails);
+  Recording wanted(plain.joined(), Toggle::kOff), found(recording.joined(), Toggle::kAuto);
+  for (auto* each : {&wanted, &found}) {
+    each->graph->plan(each->parts.data);
+    each->make_steps(40);
+  }
+  EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
+  EXPECT_EQ(found.parts.losses.epoch_mean(), wanted.parts.losses.epoch_mean());
+  EXPECT_EQ(found.net.metrics().over_ranks(found.group), wanted.net.metrics().over_ranks(wanted.group));
+  EXPECT_EQ(found.net.steps, 41) << "the step that was recorded is made once more";
+  const std::string reason = fails ? "no memory is left for the graph" : "another rank could not record it";
+  EXPECT_EQ(found.graph->finding(), "steps are not replayed: " + reason);
+}
+
+// A device with 1000 bytes. A step needs 400 of them, and a recording keeps as many for itself.
+struct SmallDevice : Pretended {
+  explicit SmallDevice(std::int64_t others) : Pretended(Recorder::kOps) {
+    memory_now = {.total = 1000, .free = 1000 - others, .available = 1000 - others};
+  }
+  DeviceMemory memory(int) const override {
+    auto now = memory_now;
+    now.free -= kept;  // `available` still counts what a recording keeps, as LibTorch's allocator does.
+    return now;
+  }
+
+  struct Keeping : StepGraph {
+    explicit Keeping(std::int64_t& kept_) : kept(kept_) {}
+    ~Keeping() override { kept = 0; }
+    void capture(const std::function<void()>& work) override {
+      ops.capture(work);
+      kept = 400;
+    }
+    void replay() override { ops.replay(); }
+    RecordedOps ops;
+    std::int64_t& kept;
+  };
+  std::unique_ptr<StepGraph> step_graph(int) const override { return std::make_unique<Keeping>(kept); }
+  mutable std::int64_t kept = 0;
+};
+
+struct HungryNet : SmallNet {
+  explicit HungryNet(const SmallDevice& device_) : SmallNet({.name = "adamw", .lr = 0.05}), device(device_) {}
+  at::Tensor training_step(const Batch& batch) override {
+    if (device.memory(0).free < 400) {
+      throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "CUDA out of memory. Tried to allocate 400 bytes.");
+    }
+    return SmallNet::training_step(batch);
+  }
+  const SmallDevice& device;
+};
+
+TEST(GraphStepper, DropsItsRecordingWhereAShortStepHasNoMemoryBesideIt) {
+  for (const std::int64_t others : {200, 201}) {
+    const Pretended plain;
+    const SmallDevice small(others);
+    Recording wanted(plain.group(), Toggle::kOff);
+    wanted.make_steps(30);
+    auto group = small.group();
+    HungryNet net(small);
+    TrainingParts parts(net, group, {.max_epochs = 8, .step = {.device = {.graph = Toggle::kOn}}});
+    parts.connect();
+    GraphStepper graph(parts.model, parts.step_runner(), parts.forward, parts.losses, parts.options);
+    graph.plan(parts.data);
+    TrainingState state;
+    for (int i = 0; i < 30; ++i) {
+      parts.step(state, [&](const StepBatches& batches, const StepPlace& place) { graph.run(batches, place); });
+    }
+    EXPECT_EQ(weights_digest(net), weights_digest(wanted.net));
+    ASSERT_TRUE(graph.finding());
+    if (others == 200) {
+      EXPECT_EQ(graph.finding(), "whole steps are replayed: trainer.graph is on");
+    } else {
+      EXPECT_HAS(*graph.finding(),
+                 "steps are not replayed: a recording holds memory that the epoch's short last batch");
+      EXPECT_EQ(small.kept, 0);
+    }
+  }
 }
 
 TEST(GraphStepper, GivesUnusedMemoryBackBeforeItRecords) {

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include "lockstep/device/device_failure.h"
 #include "lockstep/device/out_of_memory.h"
 
 namespace lockstep {
@@ -34,7 +35,8 @@ std::optional<std::int64_t> peak_of(TrainedModel& model, const Batch& batch, std
     }
     loss.backward();
     peak = device.memory().peak;
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
     peak.reset();
   }
   model.optimizer().zero_grad();

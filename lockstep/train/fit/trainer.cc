@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/join.h"
 #include "lockstep/comm/leave_on_failure.h"
+#include "lockstep/comm/nccl_settings.h"
 #include "lockstep/device/device_failure.h"
 #include "lockstep/snapshot/snapshot_lock.h"
 #include "lockstep/train/fit/fit_loop.h"
@@ -14,6 +15,7 @@
 namespace lockstep {
 
 FitResult Trainer::fit(Module& module, DataModule& data) {
+  if (options_.step.device.deterministic) set_where_unset(deterministic_settings());
   auto group = join({.accelerator = options_.step.device.accelerator});
   return fit(module, data, group);
 }
@@ -24,6 +26,7 @@ FitResult Trainer::fit(Module& module, DataModule& data, Group& group) {
                 options_.snapshot.folder.string() + " holds the snapshots of this Trainer's first fit()",
                 "make another Trainer, with its own snapshot folder or with resume_from");
   }
+  if (options_.step.device.deterministic) require_deterministic_collectives(group);
   FitResult result;
   std::unique_ptr<RunLock> lock;
   leave_on_failure(group, [&] {

@@ -14,6 +14,7 @@
 #include "tests/support/recorded_ops.h"
 #include "tests/support/source_root.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/watched_device.h"
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { lockstep::testing::register_recorded_ops(library); }
 
@@ -37,6 +38,11 @@ struct Net : Module {
       const std::string advice = "\nCUDA kernel errors might be asynchronously reported at some other API call";
       throw c10::Error({__func__, __FILE__, __LINE__}, "CUDA error: " + failure + advice);
     }
+    if (batch.samples() > most && is_scripted) {
+      throw std::runtime_error(
+          "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call "
+          "last):\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB.\n");
+    }
     if (batch.samples() > most) {
       throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "CUDA out of memory. Tried to allocate 2.00 GiB.");
     }
@@ -55,6 +61,7 @@ struct Net : Module {
 
   std::string optimizer_name;
   std::int64_t most = 1 << 20;
+  bool is_scripted = false;           ///< Then exceptions lose their type, as those of TorchScript do.
   std::int64_t steps_to_failure = 0;  ///< The device gives out then. 0 for never.
   std::string failure = "unspecified launch failure";
   Story* story = nullptr;
@@ -301,6 +308,36 @@ TEST(OutOfMemoryInTraining, IsAnsweredWithABatchThatWouldFit) {
   EXPECT_HAS(text, "this process can hold 800 B");
   EXPECT_HAS(text, "a batch of 5 takes");
   EXPECT_HAS(text, "--set data.batch=5");
+}
+
+// `--find batch` goes on after an error of this type.
+TEST(OutOfMemoryInTraining, OfAScriptedModelIsAnsweredAlike) {
+  const Pretended device;
+  Net net;
+  net.most = 5;
+  net.is_scripted = true;
+  Data data;
+  data.batch = 20;
+  auto group = device.group();
+  try {
+    Trainer({.max_epochs = 1}).fit(net, data, group);
+    ADD_FAILURE() << "it fits";
+  } catch (const OutOfMemory& error) {
+    EXPECT_HAS(std::string(error.fact()), "a batch of 20 does not fit into the memory of Fake 9000");
+    EXPECT_HAS(std::string(error.hint()), "--set data.batch=5");
+  }
+}
+
+TEST(TrainingOnADevice, ThatIsDeterministicNeedsNcclsSettingsBeforeTheRanksJoin) {
+  ::unsetenv("NCCL_ALGO");
+  const testing::WatchedDevice device;
+  auto group = device.group(std::chrono::hours(1), 2);
+  TrainerOptions options;
+  options.step.device.deterministic = true;
+  Net net;
+  Data data;
+  EXPECT_HAS(message_of(ErrorKind::kUsage, [&] { Trainer(options).fit(net, data, group); }),
+             "deterministic is set, but the ranks have joined without NCCL_ALGO");
 }
 
 TEST(ADeviceThatGivesOut, IsNamedWithTheWayOutAndWhatWasSavedStays) {

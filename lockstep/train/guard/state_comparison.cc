@@ -129,6 +129,8 @@ std::vector<StateComparison::Item> StateComparison::items() const {
 
 std::string StateComparison::compare(std::int64_t step, double step_seconds) {
   if (options_.every_steps == 0 || group_.world() == 1) return {};
+  // The sums wait for all steps that are queued on the device, and would not notice that a peer is lost.
+  if (!group_.device().is_cpu()) group_.await_device();
   const auto start = Clock::now();
   const auto all = items();
   std::vector<at::Tensor> tensors;

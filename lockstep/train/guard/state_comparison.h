@@ -39,7 +39,8 @@ class StateComparison {
   ///
   /// Returns a sentence on the state that was healed. Empty if the state is the same on all ranks.
   /// Collective: yes. Blocks: until the device is done and every rank has called this.
-  /// Throws: Error(kEnvironment) on every rank, naming the first tensor that differs and the ranks with their hosts.
+  /// Throws: Error(kEnvironment) on every rank, naming the first tensor that differs and the ranks with their hosts;
+  ///         as Group::await_device().
   std::string compare(std::int64_t step, double step_seconds);
 
   /// Plans the next comparisons again after step `step`. Call it on all ranks when a new process has joined them.

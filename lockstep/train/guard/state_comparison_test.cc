@@ -8,6 +8,7 @@
 
 #include "lockstep/train/optim/optimizer.h"
 #include "tests/support/ranks.h"
+#include "tests/support/watched_device.h"
 
 namespace lockstep {
 namespace {
@@ -142,6 +143,19 @@ RANKS_TEST(StateComparison, ByDefaultTheSlowestRankSetsTheNextTime, 2) {
   EXPECT_EQ(comparison.compare(10, group.rank() == 0 ? 1e6 : 0), "");
   EXPECT_FALSE(comparison.is_due(10'009));
   EXPECT_TRUE(comparison.is_due(10'010));
+}
+
+// The sums themselves cannot notice that a peer is lost.
+TEST(StateComparison, FirstWaitsForTheDeviceAndLooksAtTheCollectivesMeanwhile) {
+  if (!testing::is_rank()) return testing::expect_of_ranks({.world = 2});
+  testing::begin_rank();
+  const testing::WatchedDevice device;
+  auto group = testing::on_device(join(), device);
+  Trained trained;
+  StateComparison comparison(*trained.net, *trained.optimizer, group, {});
+  EXPECT_EQ(comparison.compare(1, 1), "");
+  EXPECT_EQ(device.synchronisations, 1);
+  EXPECT_GE(device.told.asked, device.looks);
 }
 
 TEST(StateComparison, TakesAHundredthOfTheTime) {

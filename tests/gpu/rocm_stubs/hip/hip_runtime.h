@@ -3,8 +3,6 @@
 
 #include <cstddef>
 
-#define HIP_VERSION 60443484
-
 enum hipError_t {
   hipSuccess = 0,
   hipErrorOutOfMemory = 2,
@@ -44,6 +42,7 @@ struct hipDeviceProp_t {
 hipError_t hipGetDeviceCount(int* count);
 hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int device);
 hipError_t hipDriverGetVersion(int* version);
+hipError_t hipRuntimeGetVersion(int* version);
 hipError_t hipSetDevice(int device);
 hipError_t hipMemGetInfo(std::size_t* free, std::size_t* total);
 hipError_t hipDeviceSynchronize();
