@@ -12,6 +12,7 @@
 #include "lockstep/base/job_clock.h"
 #include "lockstep/comm/collective_maker.h"
 #include "lockstep/comm/device_end.h"
+#include "lockstep/comm/gloo/peer_watch.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/rejoin.h"
 #include "lockstep/launch/stop_signals.h"
@@ -37,6 +38,7 @@ struct Group::Impl {
   bool may_share_device = false;                        ///< JoinOptions::share_device
   c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
+  std::unique_ptr<PeerWatch> peers{};                   ///< Null where no rank waits for a device, or `rejoin` is set.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and if Gloo serves a shared device.
   std::unique_ptr<DeviceEnd> device_end{};              ///< Once they have failed.
   std::string end_reason{};                             ///< Why.
@@ -80,6 +82,10 @@ struct Group::Impl {
   /// Returns a function that returns the reason of a rank that has left, or empty text. To find it, it asks the store
   /// in a thread of its own, so it never waits.
   std::function<std::string()> watch_for_leavers() const;
+
+  /// Tells all ranks through the store that the connection to rank `lost` has closed, and returns this as the reason.
+  /// If a rank has left before, it returns that rank's reason. Blocks: for some seconds at most.
+  std::string tell_of_lost(int lost) const;
 
   /// Throws: Error(kUsage) if this rank has left.
   void require_member() const;

@@ -35,6 +35,7 @@ namespace {
 
 Group::Impl::~Impl() {
   const bool has_failed = std::uncaught_exceptions() > exceptions_before;
+  if (peers && !has_failed) peers->end_well();
   if (between_devices && !has_failed) device.backend->collectives()->end(*between_devices, /*has_failed=*/false);
   if (between_devices && has_failed) end_between_devices("an error ended this rank");
   if (!device_end) return;
@@ -42,6 +43,7 @@ Group::Impl::~Impl() {
   const TimeLimit in_time(ends_within, leave_process());
   between_devices.reset();
   device_end.reset();
+  peers.reset();
   process.reset();
 }
 
@@ -97,6 +99,9 @@ std::function<void()> Group::watch() {
   return [this, start = Clock::now(), leaver = impl_->watch_for_leavers()] {
     require_sound();
     if (const auto reason = leaver(); !reason.empty()) give_up_device(reason);
+    if (impl_->peers) {
+      if (const auto lost = impl_->peers->find_lost()) give_up_device(impl_->tell_of_lost(*lost));
+    }
     if (impl_->rejoin && impl_->rejoin->is_over()) give_up_device("another rank of this run has died");
     if (Clock::now() - start < impl_->timeout) return;
     give_up_device(
@@ -154,6 +159,8 @@ void connect_devices(Group& group, bool may_share, std::chrono::milliseconds tim
                                                                      .device = impl.device.device,
                                                                      .timeout = timeout});
   });
+  // A rank that can rejoin learns of a death from the store.
+  if (!impl.rejoin) impl.peers = std::make_unique<PeerWatch>(*impl.process->getBackend(c10::DeviceType::CPU));
   impl.process->setBackend(impl.device.device.type(), c10d::ProcessGroup::BackendType::NCCL, impl.between_devices);
   impl.process->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
 }

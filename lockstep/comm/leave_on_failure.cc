@@ -3,8 +3,9 @@
 // Then it waits a moment for the same keys of the other ranks, since all ranks may have thrown the same exception. If
 // all of them come, the ranks ask their parents not to start them again. If some key does not come, the rank writes its
 // reason to `left`, unless another rank has done so. Then it closes its connections. That ends every collective of the
-// others, and they read `left`. A rank that waits for its device has no such collective, so it reads `left` once a
-// second.
+// others, and they read `left`. A rank that waits for its device has no such collective. It reads `left` once a second,
+// and its PeerWatch notices a closed connection. If the other process was killed, this rank writes to `left` in its
+// place.
 //
 // Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
 // thread, which is abandoned after a time.
@@ -116,6 +117,7 @@ void leave_alone(Group::Impl& impl, const std::string& reason) {
 // A thread of Gloo's may wait for its time limit, and Gloo's destructor waits for that thread.
 void Group::Impl::drop_process() {
   if (!process) return;
+  peers.reset();
   const auto end = run_aside([dropped = std::move(process)]() mutable { dropped.reset(); });
   end.wait_for(rejoin ? kHealingDropsWithin : kDropsWithin);
 }
@@ -146,6 +148,14 @@ std::function<std::string()> Group::Impl::watch_for_leavers() const {
     answer = run_aside([store] { return reason_of_first_leaver(*store); });
     return {};
   };
+}
+
+// A rank that leaves writes its reason to the store before it closes its connections.
+std::string Group::Impl::tell_of_lost(int lost) const {
+  const auto text = "rank " + std::to_string(lost) + " is gone: its connection has closed";
+  return ask(store, kStoreAnswersWithin,
+             [text](c10d::Store& store) { return to_text(store.compareSet(kLeft, {}, to_bytes(text))); })
+      .value_or(text);
 }
 
 void Group::Impl::lose_peer(std::string_view action, const std::exception& error) {

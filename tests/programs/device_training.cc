@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training of two ranks on pretended devices, which the program starts itself and heals:
+// A training of two ranks on pretended devices, which the program starts itself and heals. If RANK is set, it is one of
+// as many ranks as another launcher has started.
 //
 //     device_training RUN_DIR auto|on|off EPOCHS [RANK:STEP:PLACE…]
 //
@@ -86,7 +87,8 @@ struct LikeNccl : c10d::Backend {
     } catch (const std::exception&) {
       if (is_hosts) throw;
       is_hung = true;
-      for (auto& each : tensors) each.fill_(123.0);
+      // Zeros, which ask for no stop. The host of a real device could not read them at all.
+      for (auto& each : tensors) each.zero_();
       return c10::make_intrusive<Ended>(tensors);
     }
   }
@@ -126,6 +128,9 @@ struct Device : lockstep::testing::FakeBackend {
       if (look) look();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+  std::function<bool()> mark(int) const override {
+    return [] { return !is_hung; };
   }
   std::unique_ptr<CopyStream> copy_stream(int) const override { return std::make_unique<HostCopies>(); }
   const CollectiveMaker* collectives() const override { return &made; }

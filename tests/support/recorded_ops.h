@@ -5,6 +5,7 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ class RecordedOps final : public StepGraph {
       auto stack = call.inputs;
       call.op.callBoxed(&stack);
       for (std::size_t i = 0; i < stack.size(); ++i) {
+        await(stack[i]);
         put(stack[i], call.outputs[i]);
       }
     }
@@ -86,6 +88,11 @@ class RecordedOps final : public StepGraph {
       if (!call.inputs[i].isTensorList()) continue;
       for (const auto& tensor : call.inputs[i].toTensorVector()) keep(tensor);
     }
+  }
+
+  // A device orders a collective and what comes after it by itself.
+  static void await(const c10::IValue& made) {
+    if (made.isCustomClass()) made.toCustomClass<c10d::Work>()->wait();
   }
 
   static void put(const c10::IValue& made, const c10::IValue& where) {

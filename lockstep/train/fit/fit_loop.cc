@@ -284,6 +284,7 @@ bool FitLoop::validate(const Validator::Metrics& logged) {
   ValidationEnded event{.step = state_.step, .epoch = state_.epoch, .metrics = logged};
   event.train_loss = state_.metrics["train_loss"];
   if (auto* loader = data_.validation()) {
+    graph_->make_room_for_pass(loader->options().global_batch);
     if (!std::exchange(is_validation_kept_, true)) samples_.keep(*loader, "validation");
     const auto metrics = validator_.validate(place(), stop_, [this] { save_open_epoch(); });
     if (!metrics) return false;
@@ -353,6 +354,7 @@ void FitLoop::tell(const std::optional<SnapshotWritten>& event) {
 void FitLoop::refresh_statistics() {
   if (!participants_.want_fresh_statistics()) return;
   keeper_.wait_for_copy();
+  graph_->make_room_for_pass(data_.train().options().global_batch);
   if (validator_.refresh_statistics(place(), stop_)) keeper_.forget();
   feed_->seek(state_.epoch, state_.place);
 }

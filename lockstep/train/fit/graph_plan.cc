@@ -95,6 +95,10 @@ void GraphPlan::decide(const Times& times) {
             microseconds(times.replay_s) + " a step, " + microseconds(times.eager_s) + " one operation at a time";
 }
 
+void GraphPlan::record_again() {
+  if (phase_ == Phase::kReplayWarm || phase_ == Phase::kReplayTimed) enter(Phase::kRecord);
+}
+
 void GraphPlan::refuse(std::string reason) {
   enter(Phase::kDecided);
   replays_ = false;

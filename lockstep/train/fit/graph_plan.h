@@ -40,6 +40,9 @@ class GraphPlan {
   std::optional<Times> undecided() const;
   void decide(const Times& times);
 
+  /// Tells the plan that the recording was dropped, and the next full step is recorded again.
+  void record_again();
+
   /// Ends the plan: from here on no step is recorded, for this reason.
   void refuse(std::string reason);
 

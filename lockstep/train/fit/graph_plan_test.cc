@@ -98,6 +98,25 @@ TEST(GraphPlan, OnRecordsWithoutTimingAndOffNever) {
   EXPECT_HAS(off.plan.reason(), "trainer.graph is off");
 }
 
+TEST(GraphPlan, ADroppedRecordingIsTimedAnew) {
+  for (const int replays : {1, 7}) {
+    Stepper stepper{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1e-4};
+    stepper.steps(12 + 20 + 1 + replays);
+    stepper.now += std::chrono::seconds(100);
+    stepper.plan.interrupt();
+    stepper.plan.record_again();
+    EXPECT_EQ(stepper.plan.next(), Way::kRecord);
+    stepper.steps(100);
+    EXPECT_EQ(stepper.recorded, 2);
+    EXPECT_HAS(stepper.plan.reason(), "100 µs a step, 1000 µs one operation at a time");
+    const auto reason = stepper.plan.reason();
+    stepper.plan.record_again();
+    EXPECT_TRUE(stepper.plan.is_decided());
+    EXPECT_EQ(stepper.plan.next(), Way::kReplay);
+    EXPECT_EQ(stepper.plan.reason(), reason);
+  }
+}
+
 TEST(GraphPlan, ARefusalStaysAndIsNamed) {
   Stepper stepper{GraphPlan(Toggle::kAuto, 1000), 1e-3, 1e-4};
   stepper.steps(32);

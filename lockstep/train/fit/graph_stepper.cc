@@ -17,7 +17,8 @@
 // whether each could record.
 //
 // A recording keeps the memory of a whole step, and the allocator lends it to nobody else. An epoch's short last step
-// needs memory of its own beside it. If some rank does not have that, all ranks drop their recordings before the step.
+// needs memory of its own beside it, and so does a validation. If some rank does not have that, all ranks drop their
+// recordings before.
 
 namespace lockstep {
 
@@ -68,7 +69,7 @@ void GraphStepper::run(const StepBatches& step, const StepPlace& place) {
   if (!plan_) return steps_.run(step, place);
   if (!is_full(step)) {
     plan_->interrupt();
-    if (graph_) make_room();
+    if (graph_) make_room_for_short_step();
     return steps_.run(step, place);
   }
   if (plan_->wants_mark()) {
@@ -84,7 +85,11 @@ void GraphStepper::run(const StepBatches& step, const StepPlace& place) {
       record(step, place);
       break;
     case GraphPlan::Way::kReplay:
-      replay(step, place);
+      if (graph_) {
+        replay(step, place);
+      } else {
+        record(step, place);
+      }
       break;
   }
   plan_->done();
@@ -102,20 +107,41 @@ void GraphStepper::decide() {
   if (plan_->next() == GraphPlan::Way::kEager) graph_.reset();
 }
 
-// A short step takes less memory than the recorded one. What `available` counts includes the recording's.
-void GraphStepper::make_room() {
+// Returns true if each rank has the memory of so many steps beside the recording. What `available` counts includes the
+// recording's own.
+bool GraphStepper::all_have_room(double steps) {
+  const auto beside = model_.group().device().memory().available - graph_bytes_;
+  const bool has_room = static_cast<double>(beside) >= steps * static_cast<double>(graph_bytes_);
+  const auto all = model_.group().all_gather(has_room ? 1 : 0);
+  return std::find(all.begin(), all.end(), 0) == all.end();
+}
+
+void GraphStepper::drop_recording() {
   auto& group = model_.group();
   const auto& device = group.device();
-  const bool has_room = device.memory().available - graph_bytes_ >= graph_bytes_;
-  const auto all = group.all_gather(has_room ? 1 : 0);
-  if (std::find(all.begin(), all.end(), 0) == all.end()) return;
   group.await_device();
   graph_.reset();
   recorded_ = {};
   device.backend->give_back_memory(device.index());
+}
+
+// A short step takes less memory than the recorded one. It comes once in each epoch, so a recording that is made again
+// after it would not pay where epochs are short.
+void GraphStepper::make_room_for_short_step() {
+  if (all_have_room(1)) return;
+  drop_recording();
   plan_->refuse(
       "a recording holds memory that the epoch's short last batch needs; data.drop_last = true leaves it out");
   finding_ = plan_->reason();
+}
+
+// A pass without gradients takes less memory than a step with as many samples. A validation may begin with such a pass
+// over the training data, for the statistics of BatchNorm.
+void GraphStepper::make_room_for_pass(std::int64_t global_batch) {
+  const auto steps = static_cast<double>(global_batch) / static_cast<double>(full_samples_);
+  if (!graph_ || all_have_room(std::max(steps, 1.0))) return;
+  drop_recording();
+  plan_->record_again();
 }
 
 // Records the step and also makes it, since the recording is replayed at once.

@@ -28,6 +28,10 @@ class GraphStepper {
   /// Ends the timing that is running. Call it before a step of another shape, a validation or a snapshot, which would
   /// distort the time.
   void interrupt();
+  /// Drops the recording if some rank has no memory for a pass over other data beside it. The next full step is then
+  /// recorded again. Call it before such a pass, with the samples of the pass's global batch.
+  /// Collective: yes. Blocks: until the device has done its work, if it drops the recording.
+  void make_room_for_pass(std::int64_t global_batch);
   /// Frees the recording's memory. Call it after the last step.
   void clear() { graph_.reset(); }
 
@@ -37,7 +41,9 @@ class GraphStepper {
  private:
   bool is_full(const StepBatches& step) const { return step.global_samples == full_samples_; }
   void decide();
-  void make_room();
+  bool all_have_room(double steps);
+  void drop_recording();
+  void make_room_for_short_step();
   void record(const StepBatches& step, const StepPlace& place);
   bool try_recording(const StepBatches& step, const StepPlace& place, std::string& reason);
   void prepare_recording(const StepBatches& step, const StepPlace& place);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/snapshot/snapshot.h"
+#include "lockstep/train/fit/trainer.h"
 #include "tests/support/pretended_device.h"
 #include "tests/support/ranks.h"
 #include "tests/support/training_parts.h"
@@ -259,6 +260,87 @@ TEST(GraphStepper, DropsItsRecordingWhereAShortStepHasNoMemoryBesideIt) {
                  "steps are not replayed: a recording holds memory that the epoch's short last batch");
       EXPECT_EQ(small.kept, 0);
     }
+  }
+}
+
+// The data of a validation are as many as a step's, or twice as many.
+TEST(GraphStepper, DropsItsRecordingWhereAPassHasNoMemoryBesideItAndRecordsAgain) {
+  const Pretended plain;
+  Recording wanted(plain.group(), Toggle::kOff);
+  wanted.make_steps(30);
+  for (const auto& [others, batch, drops] : {std::tuple(200, 4, false), {200, 8, true}, {0, 6, false}, {0, 7, true}}) {
+    const SmallDevice small(others);
+    Recording found(small.group(), Toggle::kOn);
+    found.graph->plan(found.parts.data);
+    found.graph->make_room_for_pass(batch);
+    found.make_steps(18);
+    ASSERT_EQ(small.kept, 400);
+    found.graph->make_room_for_pass(batch);
+    EXPECT_EQ(small.kept, drops ? 0 : 400) << others << " bytes, " << batch << " samples";
+    found.make_steps(1);
+    EXPECT_EQ(small.kept, 400);
+    found.make_steps(11);
+    EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
+    EXPECT_EQ(found.parts.losses.epoch_mean(), wanted.parts.losses.epoch_mean());
+    EXPECT_EQ(found.graph->finding(), "whole steps are replayed: trainer.graph is on");
+    // As a training without a pass makes, and the step that is recorded again.
+    EXPECT_EQ(found.net.steps, kWarm + 1 + 5 + (drops ? 1 : 0));
+  }
+}
+
+// A validation has batches of five, a step has four samples.
+TEST(GraphStepper, AValidationHasTheMemoryOfItsBatchesBesideTheRecording) {
+  struct Net : SmallNet {
+    explicit Net(const SmallDevice& device_) : SmallNet({.name = "adamw", .lr = 0.05}), device(device_) {}
+    void validation_step(const Batch& batch) override {
+      left.push_back(device.memory(0).free);
+      log("loss", at::cross_entropy_loss(fc2(torch::tanh(fc1(batch.input()))), batch.target()));
+    }
+    const SmallDevice& device;
+    std::vector<std::int64_t> left{};
+  };
+  std::map<std::int64_t, std::string> weights;
+  for (const std::int64_t others : {100, 101}) {
+    const SmallDevice small(others);
+    auto group = small.group();
+    MadeUpData data(4, /*samples=*/20);
+    Net net(small);
+    const auto result = Trainer({.max_epochs = 6, .step = {.device = {.graph = Toggle::kOn}}}).fit(net, data, group);
+    EXPECT_EQ(net.left.front(), 1000 - others) << "nothing is recorded in the first epochs";
+    EXPECT_EQ(net.left.back(), others == 100 ? 500 : 899);
+    EXPECT_EQ(net.steps, others == 100 ? kWarm + 1 : kWarm + 1 + 3) << "it records again after each validation";
+    EXPECT_EQ(result.found.at("graph"), "whole steps are replayed: trainer.graph is on");
+    weights[others] = result.weights_digest;
+  }
+  EXPECT_EQ(weights[100], weights[101]);
+}
+
+TEST(GraphStepper, AllRanksDropTheirRecordingsWhereOneHasNoMemoryBesideIt) {
+  if (!testing::is_rank()) return testing::expect_of_ranks({.world = 2});
+  testing::begin_rank();
+  const bool is_small = Environment::of_process().get("RANK") == "1";
+  struct Device : SmallDevice {
+    using SmallDevice::SmallDevice;
+    const CollectiveMaker* collectives() const override { return &told; }
+    testing::ToldCollectives told;
+  };
+  const RanksDevice plain;
+  Recording wanted(plain.joined(), Toggle::kOff);
+  wanted.make_steps(40);
+  for (const bool is_of_pass : {true, false}) {
+    const Device small(is_small ? 201 : 0);
+    Recording found(testing::on_device(join(), small), Toggle::kOn);
+    found.graph->plan(found.parts.data);
+    found.make_steps(16);  // No short step has come beside the recording.
+    ASSERT_EQ(small.kept, 400);
+    if (is_of_pass) found.graph->make_room_for_pass(4);
+    if (!is_of_pass) found.make_steps(2);
+    EXPECT_EQ(small.kept, 0);
+    if (is_of_pass) found.make_steps(1);
+    EXPECT_EQ(small.kept, is_of_pass ? 400 : 0);
+    found.make_steps(is_of_pass ? 23 : 22);
+    EXPECT_EQ(weights_digest(found.net), weights_digest(wanted.net));
+    EXPECT_EQ(found.parts.losses.epoch_mean(), wanted.parts.losses.epoch_mean());
   }
 }
 
