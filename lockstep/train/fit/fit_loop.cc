@@ -61,10 +61,7 @@ FitResult FitLoop::train() {
     if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
   }
   healer_.paid_step_end();
-  while (!is_done()) {
-    train_epoch();
-    if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
-  }
+  while (!is_done()) train_epoch();
   return finish();
 }
 
@@ -161,6 +158,7 @@ void FitLoop::train_epoch() {
     if (!is_done() && !data_.is_epoch_over(state_.place)) feed_->read_ahead(state_.place);
     end_step(batches.global_samples);
   }
+  if (!stop_.is_agreed() && data_.is_epoch_over(state_.place)) end_epoch();
 }
 
 void FitLoop::make_step(const StepBatches& batches) {
