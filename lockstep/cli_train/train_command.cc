@@ -40,7 +40,7 @@ std::optional<std::filesystem::path> resume_point(const TrainRequest& request, c
   if (request.resume == "none") return std::nullopt;
   if (request.resume != "auto") {
     const std::filesystem::path given = request.resume;
-    if (std::filesystem::exists(given / "MANIFEST")) {
+    if (std::error_code ignored; std::filesystem::exists(given / "MANIFEST", ignored)) {
       verify_snapshot(given);
       return given;
     }

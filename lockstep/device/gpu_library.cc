@@ -19,8 +19,9 @@ namespace fs = std::filesystem;
 constexpr const char* kCpuHint = "set trainer.accelerator = \"cpu\" to train on CPU all the same";
 
 fs::path place_of(const std::string& library, std::span<const fs::path> folders) {
+  std::error_code ignored;
   for (const fs::path& folder : folders) {
-    if (fs::exists(folder / library)) return folder / library;
+    if (fs::exists(folder / library, ignored)) return folder / library;
   }
   return library;
 }

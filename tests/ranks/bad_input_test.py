@@ -103,6 +103,14 @@ class BadRecipes(SmallDataTest):
     def test_weights_that_are_not_there_are_named(self):
         self.check(IO, "absent.safetensors", settings=("model.weights=absent.safetensors",))
 
+    def test_a_path_that_the_system_refuses_to_look_at_is_named(self):
+        # A folder of somebody else's is refused in the same way, but not to root.
+        (self.folder / "loop").symlink_to("loop")
+        for name in "plugin:loop/net.so", "script:loop/net.pt":
+            with self.subTest(name=name):
+                self.check(IO, "loop/net", "Too many levels of symbolic links", settings=(f"model.name={name}",))
+        self.check(IO, "loop/run", options=("--resume", self.folder / "loop/run"))
+
     def test_a_batch_larger_than_the_data_is_named_with_both_numbers(self):
         self.check(RECIPE, "data.global_batch is 41", f"{TRAIN} samples", settings=("data.global_batch=41",))
 

@@ -3,7 +3,6 @@
 """Ranks on pretended devices that some other launcher has started, as a bare srun does. One of them is killed, and its device's peers never
 notice. tests/programs/device_training.cc says how the devices behave."""
 import os
-import socket
 import subprocess
 
 import harness
@@ -18,14 +17,12 @@ class DeviceLoss(harness.RanksTest):
         """Returns the exit codes and what the ranks printed."""
         folder = self.folder / run
         folder.mkdir()
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        port = harness.free_port()
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("LOCKSTEP_", "SLURM_"))}
+        own["LOCKSTEP_CACHE"] = str(self.folder / "cache")
         ranks = []
         for rank in range(RANKS):
-            env = {name: value for name, value in os.environ.items() if not name.startswith(("LOCKSTEP_", "SLURM_"))}
-            env |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": str(RANKS)}
-            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCKSTEP_CACHE": str(self.folder / "cache")}
+            env = own | harness.variables_of_rank(rank, port, world=RANKS)
             command = [PROGRAM, folder, "auto", str(epochs), *kills]
             ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
         try:

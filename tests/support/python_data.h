@@ -16,7 +16,7 @@ inline PythonData python_data(const std::filesystem::path& file, const std::stri
                               const std::string& arguments = "{}") {
   std::filesystem::path python = "python3";
   for (const auto& folder : split(std::getenv("PATH"), ':')) {
-    if (std::filesystem::exists(folder / python)) {
+    if (std::error_code ignored; std::filesystem::exists(folder / python, ignored)) {
       python = folder / python;
       break;
     }

@@ -48,8 +48,9 @@ std::string driver_version(const DoctorContext& of) {
 
 void check_nvidia_driver(const DoctorContext& of, const std::vector<Gpu>& gpus, Findings& findings) {
   const auto count = std::to_string(gpus.size());
+  std::error_code ignored;
   const bool has_files = std::ranges::any_of(
-      gpus, [&](const Gpu& gpu) { return fs::exists(of.at_root("/dev/nvidia" + nvidia_minor(of, gpu))); });
+      gpus, [&](const Gpu& gpu) { return fs::exists(of.at_root("/dev/nvidia" + nvidia_minor(of, gpu)), ignored); });
   if (!has_files || !can_open(of.at_root("/dev/nvidiactl"))) {
     findings.error("devices-nvidia-no-files",
                    "the driver runs " + count + " NVIDIA devices, but " +
@@ -131,7 +132,8 @@ void check_amd(const DoctorContext& of, Findings& findings) {
   needed.insert(needed.begin(), "/dev/kfd");
   for (const auto& file : needed) {
     if (can_open(of.at_root(file))) continue;
-    const bool is_there = fs::exists(of.at_root(file));
+    std::error_code ignored;
+    const bool is_there = fs::exists(of.at_root(file), ignored);
     findings.error("devices-amd-no-files",
                    "KFD lists " + std::to_string(gpus.size()) + " AMD devices, but " + file +
                        (is_there ? " may not be opened by this user" : " is not there") + ": HIP finds no device",

@@ -21,8 +21,9 @@ constexpr const char* kLibrary = "liblockstep_hdf5.so";
 }
 
 fs::path place_of_library(std::span<const fs::path> folders) {
+  std::error_code ignored;
   for (const fs::path& folder : folders) {
-    if (fs::exists(folder / kLibrary)) return folder / kLibrary;
+    if (fs::exists(folder / kLibrary, ignored)) return folder / kLibrary;
   }
   return kLibrary;
 }
