@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/base/error.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/run_commands.h"
 #include "lockstep/cluster/job/run_end.h"
@@ -73,8 +74,15 @@ class FollowedJob {
   }
 
   /// Prints which rank ended first. Returns the program's exit code.
+  ///
+  /// Throws: Error(kEnvironment) if neither the run's folder nor Slurm says how the job ended.
   int end() const {
     const auto end = run_end(run_);
+    if (!end && shown_ != "finished") {
+      throw Error(ErrorKind::kEnvironment,
+                  "job " + run_.record.job + " is not in the queue any more, and nothing says how it ended",
+                  "its script was killed, and Slurm keeps no accounting; `lockstep report` shows how far it came");
+    }
     if (!end || end->code == 0) return 0;
     if (const auto first = rank_at_fault(run_, *end)) context_.log.info(to_text(*first));
     return end->code;

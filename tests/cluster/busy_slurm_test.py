@@ -55,6 +55,18 @@ class BusySlurm(unittest.TestCase):
         done = self.lockstep("follow", str(run), code=5)
         self.assertEqual(done.stderr.count("warning: squeue does not answer: slurm_load_jobs error: Socket timed out"), 1, done.stderr)
 
+    def test_follow_does_not_take_an_end_that_nothing_tells_for_a_good_one(self):
+        run = self.run_of("mine")
+        self.tool("squeue", COUNTED + "[ $TURN -gt 1 ] || echo '7|COMPLETING|None|N/A'")
+        self.tool("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+        # Without a place for Slurm's answer each question is asked.
+        done = self.lockstep("follow", str(run), code=4, LOCKSTEP_CACHE="/dev/null/none")
+        self.assertIn("job 7: completing\n", done.stderr)
+        self.assertIn("job 7 is not in the queue any more, and nothing says how it ended", done.stderr)
+        self.assertRegex(self.lockstep("ls").stdout, r"(?m)^7 +unknown ")
+        (run / "result.json").write_text("{}")
+        self.lockstep("follow", str(run))
+
     def test_follow_fails_if_slurm_never_answers(self):
         run = self.run_of("mine")
         self.tool("squeue", BUSY)

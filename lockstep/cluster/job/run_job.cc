@@ -186,7 +186,7 @@ std::string state_of(const RunJob& run, const QueuedJobs& queue) {
   if (found == queue.end()) {
     if (is_finished) return "finished";
     const auto end = run_end(run);
-    return end ? end->state : "ended";
+    return end ? end->state : "unknown";
   }
   // The other trials of this job continue without the one that is stopped.
   if (is_finished && !run.record.packed_in.empty()) return "finished";

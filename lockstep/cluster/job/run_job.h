@@ -50,8 +50,8 @@ std::filesystem::path named_folder(const std::string& word, const RunPlaces& pla
 /// is no such folder.
 std::vector<RunJob> run_jobs(const RunPlaces& places);
 
-/// Returns "running", "pending (Priority)", "finished" if the run has its result, or else run_end()'s state. "ended" if
-/// nothing is known.
+/// Returns "running", "pending (Priority)", "finished" if the run has its result, or else run_end()'s state. "unknown"
+/// if nothing says how it ended.
 std::string state_of(const RunJob& run, const QueuedJobs& queue);
 
 /// Returns the state if Slurm does not answer: "finished", or final_end()'s. "unknown" if the job may be in the queue.

@@ -83,7 +83,7 @@ TEST_F(RunWatchTest, ARunIsOverWhenItsJobHasLeftTheQueueAndNothingComes) {
   EXPECT_FALSE(RunWatch(run()).look(QueuedJobs{}, 1004).is_over) << "somebody else's job, which lives";
   const auto killed = RunWatch(run()).look(QueuedJobs{}, 1100);
   EXPECT_TRUE(killed.is_over);
-  EXPECT_EQ(killed.state, "ended");
+  EXPECT_EQ(killed.state, "unknown");
   EXPECT_FALSE(killed.node_list[0].is_silent);
   say("n1", "agent_ended", 1003);
   EXPECT_TRUE(RunWatch(run()).look(QueuedJobs{}, 1004).is_over);
