@@ -50,10 +50,14 @@ std::string node_name(const Environment& env) {
   return env.get("SLURMD_NODENAME").value_or(host.empty() ? "this machine" : split(host, '.').front());
 }
 
-std::vector<NodeSample> samples_here(const std::string& job, const Environment& env,
-                                     std::chrono::milliseconds between) {
-  DeviceWatch devices(kPatienceForDevices);
-  const auto tasks = job.empty() ? std::vector<RegisteredTask>() : tasks_of_job(job, env);
+std::vector<NodeSample> samples_here(const std::string& job, const Environment& env, std::chrono::milliseconds between,
+                                     const fs::path& root) {
+  const auto tasks = job.empty() ? std::vector<RegisteredTask>() : tasks_of_job(job, env, root);
+  const auto variables = map_each(tasks, [&](const auto& task) { return environment_of_process(task.pid, root); });
+  // Other jobs may use the node's other devices.
+  DeviceWatch devices(kPatienceForDevices, [variables, root] {
+    return variables.empty() ? sensor_of_node() : sensor_of_tasks(variables, root);
+  });
   std::vector<NodeSample> samples;
   for (int i = 0; i < 2; ++i) {
     if (i > 0) std::this_thread::sleep_for(between);
@@ -134,13 +138,14 @@ LiveAnswer asked_nodes(const LiveJob& job, const fs::path& program, const Enviro
       "the job must be yours, and its nodes must see " + program.string());
 }
 
-std::string answer_of_this_node(const std::string& job, const Environment& env, std::chrono::milliseconds between) {
-  return framed(samples_here(job, env, between), node_name(env));
+std::string answer_of_this_node(const std::string& job, const Environment& env, std::chrono::milliseconds between,
+                                const fs::path& root) {
+  return framed(samples_here(job, env, between, root), node_name(env));
 }
 
 NodeStatus this_machine(const std::string& job, const Environment& env, std::chrono::milliseconds between) {
   NodeHistory history;
-  for (const auto& sample : samples_here(job, env, between)) {
+  for (const auto& sample : samples_here(job, env, between, "/")) {
     history.take({.event = "sample", .node = node_name(env), .time = sample.time, .sample = sample});
   }
   return history.status(now());

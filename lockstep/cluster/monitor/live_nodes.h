@@ -46,10 +46,12 @@ struct LiveAnswer {
 ///         answers.
 LiveAnswer asked_nodes(const LiveJob& job, const std::filesystem::path& program, const Environment& env);
 
-/// Returns this node's answer: two samples of its telemetry, `between` apart.
+/// Returns this node's answer: two samples of its telemetry, `between` apart. Its devices are those of the job's tasks,
+/// or all if the node has none of these tasks. `root` stands for "/" in tests.
 ///
 /// Blocks: for that long.
-std::string answer_of_this_node(const std::string& job, const Environment& env, std::chrono::milliseconds between);
+std::string answer_of_this_node(const std::string& job, const Environment& env, std::chrono::milliseconds between,
+                                const std::filesystem::path& root = "/");
 
 /// Returns two samples of this machine, whether or not a job runs on it.
 NodeStatus this_machine(const std::string& job, const Environment& env, std::chrono::milliseconds between);

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/map_each.h"
 #include "lockstep/base/text.h"
+#include "tests/support/fake_machine.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -77,6 +78,26 @@ TEST_F(LiveNodesTest, TheStepThatAsksIsNoTaskNorIsAnotherNodes) {
   elsewhere["SLURMD_NODENAME"] = "n2";
   process(102, 500, elsewhere);
   EXPECT_EQ(pids({{"SLURM_STEP_ID", "1"}, {"SLURMD_NODENAME", "n1"}}), std::vector{101});
+}
+
+TEST_F(LiveNodesTest, ANodesDevicesAreThoseOfTheJobsTasks) {
+  testing::FakeMachine machine(4, 1);
+  machine.write("sys/class/kfd/kfd/topology/nodes/0/properties", "simd_count 0\n");
+  for (unsigned gpu = 0; gpu < 4; ++gpu) {
+    machine.add_amd(0x10 + gpu, 0);
+    machine.write("sys/bus/pci/devices/0000:1" + std::to_string(gpu) + ":00.0/gpu_busy_percent", "90");
+  }
+  const auto devices = [&] {
+    const auto lines = unframed(answer_of_this_node("17", {}, std::chrono::milliseconds(0), machine.root()));
+    return map_each(lines.back().sample.devices, [](const auto& each) { return each.pci; });
+  };
+  for (const int rank : {0, 1}) {
+    auto variables = task(rank);
+    variables["ROCR_VISIBLE_DEVICES"] = std::to_string(1 + 2 * rank);
+    process(101 + rank, 500, variables);
+  }
+  fs::create_directory_symlink(root_.path() / "proc", machine.root() / "proc");
+  EXPECT_EQ(devices(), (std::vector<std::string>{"0000:11:00.0", "0000:13:00.0"}));
 }
 
 TEST(LiveFrames, ComeThroughWhateverTheirLengthAndOrder) {
