@@ -81,7 +81,7 @@ class FollowedJob {
     if (!end && shown_ != "finished") {
       throw Error(ErrorKind::kEnvironment,
                   "job " + run_.record.job + " is not in the queue any more, and nothing says how it ended",
-                  "its script was killed, and Slurm keeps no accounting; `lockstep report` shows how far it came");
+                  "its script was most likely killed; `lockstep report` shows how far it came");
     }
     if (!end || end->code == 0) return 0;
     if (const auto first = rank_at_fault(run_, *end)) context_.log.info(to_text(*first));

@@ -158,9 +158,9 @@ void connect_devices(Group& group, bool may_share, std::chrono::milliseconds tim
                                                                      .world = group.world(),
                                                                      .device = impl.device.device,
                                                                      .timeout = timeout});
+    // A rank that can rejoin learns of a death from the store.
+    if (!impl.rejoin) impl.peers = std::make_unique<PeerWatch>(*impl.process->getBackend(c10::DeviceType::CPU));
   });
-  // A rank that can rejoin learns of a death from the store.
-  if (!impl.rejoin) impl.peers = std::make_unique<PeerWatch>(*impl.process->getBackend(c10::DeviceType::CPU));
   impl.process->setBackend(impl.device.device.type(), c10d::ProcessGroup::BackendType::NCCL, impl.between_devices);
   impl.process->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
 }
