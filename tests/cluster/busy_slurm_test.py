@@ -101,6 +101,15 @@ class BusySlurm(unittest.TestCase):
         self.assertFalse((self.folder / "asked").exists())
         self.assertRegex(self.lockstep("ls").stdout, r"(?m)^7 +unknown ")
 
+    def test_an_answer_is_kept_but_not_that_a_job_is_ending(self):
+        self.run_of("mine")
+        self.tool("sacct", "exit 1")
+        for state, then in ("RUNNING", "running"), ("COMPLETING", "unknown"):
+            (self.folder / "turns").unlink(missing_ok=True)
+            self.tool("squeue", COUNTED + f"[ $TURN -gt 1 ] || echo '7|{state}|None|N/A'")
+            self.assertRegex(self.lockstep("ls", LOCKSTEP_CACHE=str(self.folder / state)).stdout, rf"(?m)^7 +{state.lower()} ")
+            self.assertRegex(self.lockstep("ls", LOCKSTEP_CACHE=str(self.folder / state)).stdout, rf"(?m)^7 +{then} ")
+
     def test_ls_shows_a_job_that_squeue_lists_as_failed(self):
         self.run_of("mine")
         self.tool("squeue", "echo '7|FAILED|NonZeroExitCode|N/A'")

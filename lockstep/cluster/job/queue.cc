@@ -75,7 +75,11 @@ SlurmQueue::SlurmQueue(const Environment& env) : env_(env) {
 }
 
 QueuedJobs SlurmQueue::jobs(std::int64_t since) const {
-  if (const auto text = fresh_text(kept_, kQueueAge, since)) return parsed_queue(*text);
+  if (const auto text = fresh_text(kept_, kQueueAge, since)) {
+    auto jobs = parsed_queue(*text);
+    const auto is_ending = [](const auto& each) { return each.second.state == "COMPLETING"; };
+    if (std::ranges::none_of(jobs, is_ending)) return jobs;
+  }
   const auto asked = run_slurm_tool({"squeue", "--me", "--noheader", "--format=%i|%T|%r|%S"}, env_);
   if (asked.exit_code != 0) {
     throw Error(ErrorKind::kEnvironment, "squeue does not answer: " + std::string(trimmed(asked.errors)),

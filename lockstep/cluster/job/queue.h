@@ -25,7 +25,8 @@ struct QueuedJob {
 using QueuedJobs = std::map<std::string, QueuedJob, std::less<>>;
 
 /// Slurm's queue of jobs. Slurm's controller is asked at most once every `kQueueAge` by all commands of this user
-/// together. Its answer is stored in cache_folder().
+/// together. Its answer is stored in cache_folder(). An answer in which a job is COMPLETING is not used again, since
+/// that job has ended a moment later.
 class SlurmQueue {
  public:
   static constexpr std::chrono::seconds kQueueAge{30};
