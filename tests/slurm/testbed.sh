@@ -40,7 +40,11 @@ host=${host%%.*}
 
 daemons() { echo slurmctld; seq -f "slurmd-$name%g" "$nodes"; echo munged; }
 
-pid_of() { cat "$dir/$1.pid" 2> /dev/null; }
+# pid_of DAEMON: prints its process, or fails while it has not written its number and the newline.
+pid_of() {
+  local pid
+  { read -r pid < "$dir/$1.pid"; } 2> /dev/null && echo "$pid"
+}
 
 stop_by_pid_files() {
   local daemon pid pids=()
