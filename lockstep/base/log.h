@@ -27,4 +27,8 @@ class Log {
   std::string prefix_;
 };
 
+/// Writes the exception that is being handled as an error, and returns the program's exit code. Any exception that is
+/// neither an Error nor the file system's counts as a bug in Lockstep. Call it in the `catch (...)` of a `main()`.
+int report_failure(const Log& log);
+
 }  // namespace lockstep

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <exception>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/help/help_formatter.h"
@@ -175,14 +172,7 @@ int main(int argc, char** argv) {
     app.parse_complete_callback([&] { check_program(app, context); });
     parse(app, argc, argv, context);
     return context.exit_code;
-  } catch (const Error& error) {
-    context.log.error(error.what());
-    return exit_code(error.kind());
-  } catch (const std::filesystem::filesystem_error& error) {
-    context.log.error(lockstep::io_error("look at", error.path1(), error.code().value()).what());
-    return exit_code(ErrorKind::kIo);
-  } catch (const std::exception& error) {
-    context.log.error(std::string(error.what()) + "\n  hint: this is a bug in Lockstep; please report it");
-    return exit_code(ErrorKind::kBug);
+  } catch (...) {
+    return lockstep::report_failure(context.log);
   }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
-#include <exception>
+#include <filesystem>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/cli_data/commands.h"
 
 namespace {
@@ -50,11 +51,7 @@ int main(int argc, char** argv) {
                             .program = std::filesystem::read_symlink("/proc/self/exe")};
   try {
     return run(argc, argv, context);
-  } catch (const lockstep::Error& error) {
-    context.log.error(error.what());
-    return exit_code(error.kind());
-  } catch (const std::exception& error) {
-    context.log.error(std::string(error.what()) + "\n  hint: this is a bug in Lockstep; please report it");
-    return exit_code(lockstep::ErrorKind::kBug);
+  } catch (...) {
+    return lockstep::report_failure(context.log);
   }
 }

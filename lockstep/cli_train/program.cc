@@ -2,12 +2,9 @@
 #include "lockstep/cli_train/program.h"
 
 #include <CLI/CLI.hpp>
-#include <exception>
-#include <filesystem>
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/log.h"
 #include "lockstep/cli_train/describe_command.h"
 #include "lockstep/cli_train/eval_command.h"
@@ -49,15 +46,8 @@ int run_program(int argc, const char* const* argv, PythonHost* python) {
     if (predict->parsed()) return run_predict(evaluation, process);
     if (describe->parsed()) return run_describe(description, process);
     return train.find.empty() ? run_train(train, process) : run_find(train, process);
-  } catch (const Error& error) {
-    log.error(error.what());
-    return exit_code(error.kind());
-  } catch (const std::filesystem::filesystem_error& error) {
-    log.error(io_error("look at", error.path1(), error.code().value()).what());
-    return exit_code(ErrorKind::kIo);
-  } catch (const std::exception& error) {
-    log.error(std::string(error.what()) + "\n  hint: this is a bug in Lockstep; please report it");
-    return exit_code(ErrorKind::kBug);
+  } catch (...) {
+    return report_failure(log);
   }
 }
 

@@ -125,6 +125,13 @@ class Data(harness.RanksTest):
         self.assertEqual([bad["name"] for bad in validation["bad"]], [str(root / "val/bees/lying.png")])
         self.assertIn("2 samples are bad, the first is " + str(root / "train/bees/cut.jpg"), result.err)
 
+    def test_an_image_that_the_system_refuses_to_look_at_is_named(self):
+        root = self.make_folder()
+        (root / "train/ants/loop.jpg").symlink_to("loop.jpg")
+        for command in "info", "verify":
+            result = self.data(command, root, code=6)
+            self.assertIn("train/ants/loop.jpg' failed: Too many levels of symbolic links", result.err)
+
     def test_a_class_that_training_lacks_and_an_empty_class_are_bad(self):
         root = self.make_folder()
         (root / "val/wasps").mkdir()
