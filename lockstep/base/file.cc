@@ -55,7 +55,7 @@ Error io_error(std::string_view action, const std::filesystem::path& path, int e
     case EROFS:
     case EACCES:
     case EPERM:
-      hint = "choose a folder that you may write to, or change its permissions";
+      hint = "name a path that you may use, or have its owner change its permissions";
       break;
     default:
       break;
@@ -79,6 +79,13 @@ std::string text_of_file(const std::filesystem::path& path) {
   }
   text.resize(used);
   return text;
+}
+
+void check_may_read(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const int wanted = std::filesystem::is_directory(path, ignored) ? R_OK | X_OK : R_OK;
+  if (::access(path.c_str(), wanted) == 0 || errno == ENOENT || errno == ENOTDIR) return;
+  throw io_error("look at", path, errno);
 }
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {

@@ -38,6 +38,12 @@ class FileDescriptor {
 /// Throws: Error(kIo) naming the path and the system's reason. The file is opened without a stat() before.
 std::string text_of_file(const std::filesystem::path& path);
 
+/// Says why nothing can be found in a path that a person named: the system refuses this process to look into it, for
+/// example a colleague's private folder. Does nothing if the path may be read, or if nothing is there.
+///
+/// Throws: Error(kIo) naming the path and the system's reason.
+void check_may_read(const std::filesystem::path& path);
+
 /// Makes `path` hold exactly `text`. To do so, it writes a temporary file in the same folder, syncs that file if
 /// `durable`, and renames it to `path`. A reader sees the old content or the new one, never a part.
 ///

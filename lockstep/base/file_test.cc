@@ -43,6 +43,27 @@ std::size_t entries_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
+TEST(CheckMayRead, NamesWhatTheSystemRefusesAndNothingElse) {
+  const TemporaryFolder folder;
+  const auto loop = folder.path() / "loop";
+  std::filesystem::create_symlink("loop", loop);
+  const auto file = folder.path() / "file";
+  write_whole(file, "text");
+
+  for (const auto& fine : {folder.path(), file, folder.path() / "missing", file / "below", std::filesystem::path()}) {
+    EXPECT_NO_THROW(check_may_read(fine)) << fine;
+  }
+  for (const auto& refused : {loop, loop / "below"}) {
+    try {
+      check_may_read(refused);
+      ADD_FAILURE() << refused;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kIo);
+      EXPECT_EQ(error.fact(), "look at '" + refused.string() + "' failed: Too many levels of symbolic links");
+    }
+  }
+}
+
 TEST(TextOfFile, ReadsEveryByteWhateverTheLength) {
   const TemporaryFolder folder;
   for (const std::size_t size : {0U, 1U, 16383U, 16384U, 16385U, 100000U}) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/json_text.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/help/help_formatter.h"
@@ -48,6 +49,7 @@ RunUnderTest run_of(const DoctorOptions& options, const Environment& env) {
     run.logs.push_back(fs::absolute(log));
   }
   if (fs::is_directory(options.run)) {
+    check_may_read(options.run);
     run.run_dir = fs::absolute(options.run);
   } else if (!options.run.empty()) {
     run.run_dir = run_job(options.run, run_places(env)).path;

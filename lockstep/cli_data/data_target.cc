@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/cli_data/recipe_settings.h"
 #include "lockstep/data/source/idx_source.h"
 #include "lockstep/recipe/builtin.h"
@@ -51,6 +52,7 @@ DataSettings settings_of_path(const DataRequest& request) {
   // If a set has only a part named test, this part is split into training and validation.
   settings.split = 0.1;
   if (!settings.kind.empty()) return settings;
+  check_may_read(request.path);
   throw Error(ErrorKind::kUsage, "'" + request.path + "': its kind of data is not recognized",
               "name it: --kind folder, idx, cifar10, cifar100, hdf5, text or csv");
 }
@@ -77,6 +79,7 @@ DataSettings data_target(const DataRequest& request, const Environment& env, con
   const bool is_path = !request.path.ends_with(".toml") && fs::exists(request.path, ignored);
   if (is_path) return settings_of_path(request);
   if (!request.path.ends_with(".toml") && request.path.find('/') != std::string::npos) {
+    check_may_read(request.path);
     throw Error(ErrorKind::kUsage, "'" + request.path + "' is not there, want a data set's folder or file, or a recipe",
                 "check the spelling");
   }

@@ -48,6 +48,7 @@ std::optional<std::filesystem::path> resume_point(const TrainRequest& request, c
   const bool is_auto = request.resume == "auto";
   auto snapshots = is_auto ? folder.snapshots() : std::filesystem::path(request.resume);
   if (!is_auto && snapshots.filename() != "snapshots") snapshots /= "snapshots";
+  check_may_read(snapshots);
   bool any_skipped = false;
   const auto on_skip = [&](const SnapshotEntry& entry, const std::string& reason) {
     any_skipped = true;

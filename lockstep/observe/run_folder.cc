@@ -47,6 +47,7 @@ RunFolder RunFolder::create(const fs::path& path) {
 }
 
 RunFolder RunFolder::open(const fs::path& path) {
+  check_may_read(path);
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     throw Error(ErrorKind::kIo, "there is no run folder '" + path.string() + "'",

@@ -50,6 +50,26 @@ class Usage(harness.RanksTest):
                 self.assertIn(f"{fact}\n  hint: give it a value, or leave it out", err)
         self.said("submit", "--dry-run", "--", "echo", "", "--name=")
 
+    def test_a_folder_that_its_owner_keeps_private_is_not_called_missing_or_empty(self):
+        private = self.folder / "private"
+        run = private / "run"
+        run.mkdir(parents=True)
+        # Root may look everywhere, so these commands run without that right.
+        modest = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+        data = ("--set", "data.kind=folder", "--set", f"data.path={run}")
+        commands = [("why", run), ("report", run), ("follow", run), ("stop", run), ("monitor", run, "--once"), ("snapshot", "now", run),
+                    ("eval", run), ("predict", run), ("data", "info", run), ("doctor", "--run", run),
+                    ("train", "digits", "--devices", "1", "--resume", run), ("train", "digits", "--devices", "1", *data)]
+        for closed in run, private:
+            closed.chmod(0)
+            for command in commands:
+                with self.subTest(command=command, closed=closed.name):
+                    done = subprocess.run([*modest, harness.BIN / "lockstep", *command], cwd=self.folder, text=True, capture_output=True,
+                                          check=False)
+                    self.assertRegex(done.stderr, rf"'{run}[^']*' failed: Permission denied")
+                    self.assertEqual(done.returncode, 6, done.stderr)
+            closed.chmod(0o700)
+
     def test_numbers_of_nodes_leave_the_recipe_behind_them_alone(self):
         script = self.said("scale", "--nodes", "1,2", "digits", "--dry-run").out
         self.assertEqual(re.findall(r"(?m)^#SBATCH --nodes=(\d+)", script), ["1", "2"])

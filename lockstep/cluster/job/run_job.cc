@@ -157,6 +157,7 @@ RunJob run_job(const std::string& word, const RunPlaces& places) {
     return (run.record.job == word && run.record.packed_in.empty()) || run.path.filename() == word;
   };
   if (auto found = std::ranges::find_if(runs, is_meant); found != runs.end()) return std::move(*found);
+  check_may_read(word);
   std::error_code ignored;
   if (fs::is_directory(word, ignored)) {
     throw Error(ErrorKind::kUsage, "'" + word + "' has no job: it was not made by `lockstep submit`",
@@ -171,6 +172,7 @@ RunJob run_job(const std::string& word, const RunPlaces& places) {
 fs::path named_folder(const std::string& word, const RunPlaces& places) {
   std::error_code ignored;
   if (fs::is_directory(word, ignored)) {
+    check_may_read(word);
     const auto path = fs::path(word).lexically_normal();
     if (path.has_filename() && path != "." && path != "..") return path;
     return absolute_folder(path);

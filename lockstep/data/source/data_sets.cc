@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/source/cifar_source.h"
 #include "lockstep/data/source/idx_source.h"
@@ -227,7 +228,9 @@ std::optional<RawPart> found_part(const DataSettings& settings, const std::strin
   return plain_part(text_source(*path, settings.text));
 }
 
-void require_settings_that_fit(const DataSettings& settings) {
+/// Throws: Error(kRecipe) or Error(kUsage) for settings that do not fit each other, and Error(kIo) for data of which
+/// the system refuses a look.
+void check_settings(const DataSettings& settings) {
   const std::vector<std::string> kinds{"idx", "folder", "cifar10", "cifar100", "hdf5", "text", "csv", "python"};
   if (std::ranges::find(kinds, settings.kind) == kinds.end()) {
     const auto nearest = nearest_name(settings.kind, kinds);
@@ -244,6 +247,7 @@ void require_settings_that_fit(const DataSettings& settings) {
                 "data.transforms is set for data.kind = '" + settings.kind + "', want it for images only",
                 "leave it out");
   }
+  check_may_read(settings.path);
 }
 
 /// Returns one part with the transforms of validation, and with the classes and columns of training.
@@ -268,7 +272,7 @@ bool has_chosen_size(const DataSettings& settings, const ImageTransforms& transf
 }  // namespace
 
 DataSets open_data_sets(const DataSettings& settings) {
-  require_settings_that_fit(settings);
+  check_settings(settings);
   const TransformPair transforms = transforms_of(settings);
   DataSets sets;
   const RawPart train = *found_part(settings, "train", nullptr);
@@ -293,12 +297,12 @@ DataSets open_data_sets(const DataSettings& settings) {
 
 std::shared_ptr<const SampleSource> open_split(const DataSettings& settings, const std::string& split) {
   require_split(split);
-  require_settings_that_fit(settings);
+  check_settings(settings);
   return opened_split(settings, split, schema_of(*found_part(settings, "train", nullptr)));
 }
 
 DataSets open_for_model(DataSettings settings, const DataSchema& training, const ModelPart& part) {
-  require_settings_that_fit(settings);
+  check_settings(settings);
   if (settings.kind == "csv" && !training.columns) {
     throw Error(ErrorKind::kData, "data.kind is 'csv', but the model was not trained on a table",
                 "show it data of the kind that it was trained on");
@@ -325,7 +329,7 @@ DataSets open_for_model(DataSettings settings, const DataSchema& training, const
 
 std::optional<RawPart> raw_part(const DataSettings& settings, const std::string& split, const RawPart* train) {
   require_split(split);
-  require_settings_that_fit(settings);
+  check_settings(settings);
   LOCKSTEP_ASSERT(split == "train" || train != nullptr);
   if (train == nullptr) {
     DataSettings whole = settings;
