@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,12 @@ inline bool unshare_as_root(int namespaces) {
   const auto group = std::to_string(::getegid());
   return ::unshare(CLONE_NEWUSER | namespaces) == 0 && wrote("/proc/self/setgroups", "deny") &&
          wrote("/proc/self/uid_map", "0 " + user + " 1") && wrote("/proc/self/gid_map", "0 " + group + " 1");
+}
+
+/// Gives this process mounts of its own, which nobody else sees. Returns false if the system refuses, as it does in a
+/// chroot whose root is no mount point.
+inline bool unshare_mounts() {
+  return unshare_as_root(CLONE_NEWNS) && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
 /// Sets this process's umask until the end of the scope.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -98,9 +97,7 @@ TEST(LimitFault, ALimitedAddressSpace) {
 
 /// Mounts a file system in memory at `path`, which only this process sees.
 bool mount_small(const std::filesystem::path& path, const char* options) {
-  if (!testing::unshare_as_root(CLONE_NEWNS)) return false;
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  return ::mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0;
+  return testing::unshare_mounts() && ::mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0;
 }
 
 /// Mount options of a file system that is large enough, and the options that make it too small.

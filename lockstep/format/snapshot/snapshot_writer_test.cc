@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -321,8 +320,7 @@ bool mounted_tmpfs(const fs::path& place, const std::string& options) {
 
 TEST_F(SnapshotWriterTest, OnAFullDiskItLeavesTheEarlierOneAlone) {
   testing::in_child([&] {
-    if (!testing::unshare_as_root(CLONE_NEWNS)) testing::skip_child();
-    ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    if (!testing::unshare_mounts()) testing::skip_child();
     std::vector<std::string> options;
     // The limits are chosen so that blocks run out within each of the files, and inodes at each file and at the link.
     for (int kib = 20; kib <= 44; kib += 4) options.push_back("size=" + std::to_string(kib) + "k");
