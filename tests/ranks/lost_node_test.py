@@ -30,12 +30,12 @@ class LostNode(harness.RanksTest):
                 ip("netns", "add", node)
                 self.addCleanup(ip, "netns", "delete", node)
             ip("link", "add", "link0", "netns", self.nodes[0], "type", "veth", "peer", "name", "link0", "netns", self.nodes[1])
+            for node, address in zip(self.nodes, ADDRESSES):  # In a chroot, ip cannot enter a network that it made.
+                ip("-netns", node, "address", "add", f"{address}/24", "dev", "link0")
+                for device in ("link0", "lo"):
+                    ip("-netns", node, "link", "set", device, "up")
         except subprocess.CalledProcessError as error:
             self.skipTest(f"this machine makes no networks of its own: {error.stderr.strip()}")
-        for node, address in zip(self.nodes, ADDRESSES):
-            ip("-netns", node, "address", "add", f"{address}/24", "dev", "link0")
-            for device in ("link0", "lo"):
-                ip("-netns", node, "link", "set", device, "up")
 
     def start_task(self, rank):
         run = self.folder / "run"
