@@ -83,8 +83,9 @@ std::string text_of_file(const std::filesystem::path& path) {
 
 void check_may_read(const std::filesystem::path& path) {
   std::error_code ignored;
-  const int wanted = std::filesystem::is_directory(path, ignored) ? R_OK | X_OK : R_OK;
-  if (::access(path.c_str(), wanted) == 0 || errno == ENOENT || errno == ENOTDIR) return;
+  // In a folder that may be entered but not listed, files can be opened by name.
+  const int wanted = std::filesystem::is_directory(path, ignored) ? X_OK : R_OK;
+  if (::faccessat(AT_FDCWD, path.c_str(), wanted, AT_EACCESS) == 0 || errno == ENOENT || errno == ENOTDIR) return;
   throw io_error("look at", path, errno);
 }
 

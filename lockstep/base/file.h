@@ -39,7 +39,8 @@ class FileDescriptor {
 std::string text_of_file(const std::filesystem::path& path);
 
 /// Says why nothing can be found in a path that a person named: the system refuses this process to look into it, for
-/// example a colleague's private folder. Does nothing if the path may be read, or if nothing is there.
+/// example a colleague's private folder. Does nothing if the file may be read, if the folder may be entered, or if
+/// nothing is there.
 ///
 /// Throws: Error(kIo) naming the path and the system's reason.
 void check_may_read(const std::filesystem::path& path);

@@ -6,8 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
+#include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -62,6 +64,26 @@ TEST(CheckMayRead, NamesWhatTheSystemRefusesAndNothingElse) {
       EXPECT_EQ(error.fact(), "look at '" + refused.string() + "' failed: Too many levels of symbolic links");
     }
   }
+}
+
+TEST(CheckMayRead, WantsNoMoreOfAFolderThanThatItMayBeEntered) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
+  const auto entered = folder.path() / "entered";
+  fs::create_directory(entered);
+  fs::permissions(entered, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec);
+  const auto closed = folder.path() / "closed";
+  fs::create_directory(closed);
+  fs::permissions(closed, fs::perms::none);
+
+  {
+    const testing::AsNobody nobody;
+    EXPECT_NO_THROW(check_may_read(entered));
+    EXPECT_EQ(message_of(ErrorKind::kIo, [&] { check_may_read(closed); }), io_error("look at", closed, EACCES).what());
+    EXPECT_THROW(check_may_read(closed / "file"), Error);
+  }
+  for (const auto& each : {entered, closed}) fs::permissions(each, fs::perms::owner_all);
 }
 
 TEST(TextOfFile, ReadsEveryByteWhateverTheLength) {
