@@ -78,6 +78,7 @@ bool Group::shares_device() const { return is_connected() && !device().is_cpu() 
 // Kernels that wait for a peer stay on the device until their communicator is ended, and freeing device memory would
 // wait for these kernels.
 void Group::give_up_device(const std::string& fact) {
+  if (impl_->peers) impl_->peers->leave(fact);
   impl_->end_between_devices(fact);
   throw_peer_error("talked from device to device", std::runtime_error(fact));
 }
@@ -100,7 +101,8 @@ std::function<void()> Group::watch() {
     require_sound();
     if (const auto reason = leaver(); !reason.empty()) give_up_device(reason);
     if (impl_->peers) {
-      if (const auto lost = impl_->peers->find_lost()) give_up_device(impl_->tell_of_lost(*lost));
+      const auto lost = impl_->peers->find_lost();
+      if (lost) give_up_device(lost->reason.empty() ? impl_->tell_of_lost(lost->rank) : lost->reason);
     }
     if (impl_->rejoin && impl_->rejoin->is_over()) give_up_device("another rank of this run has died");
     if (Clock::now() - start < impl_->timeout) return;

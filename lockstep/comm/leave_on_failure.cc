@@ -4,8 +4,8 @@
 // all of them come, the ranks ask their parents not to start them again. If some key does not come, the rank writes its
 // reason to `left`, unless another rank has done so. Then it closes its connections. That ends every collective of the
 // others, and they read `left`. A rank that waits for its device has no such collective. It reads `left` once a second,
-// and its PeerWatch notices a closed connection. If the other process was killed, this rank writes to `left` in its
-// place.
+// and its PeerWatch brings the reason of a neighbour that has left, also once rank 0 and its store are gone. If the
+// other process was killed, its connection has closed, and this rank writes to `left` in its place.
 //
 // Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
 // thread, which is abandoned after a time.
@@ -109,6 +109,7 @@ void leave_alone(Group::Impl& impl, const std::string& reason) {
     store.compareSet(kLeft, {}, to_bytes(text));
     return true;
   });
+  if (impl.peers) impl.peers->leave(text);
   leave(impl, reason);
 }
 

@@ -2,6 +2,9 @@
 #include "lockstep/comm/gloo/peer_watch.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -28,12 +31,19 @@ TEST(WatchedRanks, AreATreeAndWatchEachOther) {
   }
 }
 
-std::optional<int> lost_within(PeerWatch& watch, std::chrono::milliseconds limit) {
+std::optional<LostPeer> lost_within(PeerWatch& watch, std::chrono::milliseconds limit) {
   const auto start = Clock::now();
   for (;;) {
     if (const auto lost = watch.find_lost(); lost || Clock::now() - start > limit) return lost;
     std::this_thread::yield();
   }
+}
+
+void expect_lost(PeerWatch& watch, int rank, const std::string& reason) {
+  const auto lost = lost_within(watch, std::chrono::seconds(30));
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, rank);
+  EXPECT_EQ(lost->reason, reason);
 }
 
 TEST(PeerWatch, NoticesAProcessThatIsKilledAndNoneThatEndsWell) {
@@ -42,18 +52,40 @@ TEST(PeerWatch, NoticesAProcessThatIsKilledAndNoneThatEndsWell) {
   auto group = join();
   PeerWatch watch(*group.impl().process->getBackend(c10::DeviceType::CPU));
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(watch.find_lost(), std::nullopt);
+    EXPECT_FALSE(watch.find_lost());
     group.all_gather(i);
   }
   const int rank = group.rank();
   if (rank == 3) std::raise(SIGKILL);
   // Rank 3 has rank 1 as its parent, and no child.
   if (rank == 1) {
-    EXPECT_EQ(lost_within(watch, std::chrono::seconds(30)), 3);
+    expect_lost(watch, 3, "");
     return;  // It tells nobody that it ends.
   }
   if (rank == 2) return watch.end_well();
-  EXPECT_EQ(lost_within(watch, std::chrono::seconds(30)), 1);
+  expect_lost(watch, 1, "");
+}
+
+// Rank 0 serves the store. When it has left because of rank 1, rank 2 can ask nobody who was lost.
+TEST(PeerWatch, BringsTheReasonOfAPeerWhoseProcessHasEnded) {
+  if (!testing::is_rank()) return testing::expect_of_ranks({.world = 3, .statuses = {{1, 128 + SIGKILL}}});
+  testing::begin_rank();
+  auto group = join();
+  PeerWatch watch(*group.impl().process->getBackend(c10::DeviceType::CPU));
+  const auto pids = group.all_gather(::getpid());
+  const int rank = group.rank();
+  if (rank == 1) std::raise(SIGKILL);
+  if (rank == 0) {
+    expect_lost(watch, 1, "");
+    watch.leave("rank 1 is lost: " + std::string(300, '.'));
+    watch.leave("a second reason");
+    watch.end_well();
+    std::_Exit(0);
+  }
+  pollfd end{.fd = static_cast<int>(::syscall(SYS_pidfd_open, pids[0], 0)), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&end, 1, 30'000), 1);
+  expect_lost(watch, 0, "rank 1 is lost: " + std::string(239, '.'));
+  expect_lost(watch, 0, "rank 1 is lost: " + std::string(239, '.'));
 }
 
 }  // namespace

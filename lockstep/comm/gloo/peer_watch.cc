@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rank waits for a byte from each of its neighbours, who send it only if they end well. If a connection closes
-// before, the wait for the byte fails. Gloo has no call that asks about a wait without waiting. But one that was
-// interrupted before it begins looks at the connection and then returns at once.
-// Source: UnboundBuffer::waitRecv() in gloo/transport/tcp/unbound_buffer.cc. A byte that has come ends a wait for good.
+// Each rank waits for one message from each of its neighbours: why it ends, or nothing if it ends well. If a connection
+// closes before, the wait fails. Gloo has no call that asks about a wait without waiting. But one that was interrupted
+// before it begins looks at the connection and then returns at once.
+// Source: UnboundBuffer::waitRecv() in gloo/transport/tcp/unbound_buffer.cc. An interrupted wait does not say whether
+// the message has come. Its last byte does: once it is there, a wait without an interruption returns at once.
 #include "lockstep/comm/gloo/peer_watch.h"
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 
@@ -17,35 +20,66 @@ namespace {
 constexpr int kTag = 1'819'241;
 constexpr std::chrono::hours kNever{24};
 
-std::vector<at::Tensor> one_byte() { return {at::zeros({1}, at::kByte)}; }
+// Gloo's messages have a size that both ends know: the reason with a zero after it, and a mark.
+constexpr std::int64_t kMessageBytes = 257;
+
+at::Tensor no_message() { return at::zeros({kMessageBytes}, at::kByte); }
+
+at::Tensor message_of(const std::string& reason) {
+  auto message = no_message();
+  auto* const bytes = message.data_ptr<std::uint8_t>();
+  std::copy_n(reason.begin(), std::min<std::size_t>(reason.size(), kMessageBytes - 2), bytes);
+  bytes[kMessageBytes - 1] = 1;
+  return message;
+}
+
+// A thread of Gloo's may be writing the message.
+bool is_marked(const at::Tensor& message) {
+  auto* const bytes = message.data_ptr<std::uint8_t>();
+  return std::atomic_ref(bytes[kMessageBytes - 1]).load(std::memory_order_acquire) != 0;
+}
+
+std::string reason_in(const at::Tensor& message) {
+  return reinterpret_cast<const char*>(message.const_data_ptr<std::uint8_t>());
+}
 
 }  // namespace
 
 PeerWatch::PeerWatch(c10d::Backend& gloo) : gloo_(gloo) {
   for (const int peer : watched_by(gloo.getRank(), gloo.getSize())) {
-    auto tensors = one_byte();
-    waits_.emplace_back(peer, gloo.recv(tensors, peer, kTag));
+    const auto message = no_message();
+    std::vector<at::Tensor> tensors{message};
+    waits_.push_back({.peer = peer, .message = message, .work = gloo.recv(tensors, peer, kTag)});
   }
 }
 
-std::optional<int> PeerWatch::find_lost() {
-  for (const auto& [peer, wait] : waits_) {
-    try {
-      wait->abort();
-      wait->wait(kNever);
-    } catch (const std::exception&) {
-      return peer;
+std::optional<LostPeer> PeerWatch::find_lost() {
+  for (auto& [peer, message, work, has_come] : waits_) {
+    if (!has_come) {
+      try {
+        if (!is_marked(message)) work->abort();
+        has_come = work->wait(kNever);
+      } catch (const std::exception&) {
+        return LostPeer{peer, {}};
+      }
     }
+    if (!has_come) continue;
+    if (auto reason = reason_in(message); !reason.empty()) return LostPeer{peer, std::move(reason)};
   }
   return std::nullopt;
 }
 
-// The neighbours wait already, so the byte is written at once. A neighbour that has ended needs none.
-void PeerWatch::end_well() noexcept {
-  for (const auto& [peer, wait] : waits_) {
+void PeerWatch::end_well() noexcept { send({}); }
+
+void PeerWatch::leave(const std::string& reason) noexcept { send(reason); }
+
+// The neighbours wait already, so the message is written at once. A neighbour that has ended needs none.
+void PeerWatch::send(const std::string& reason) noexcept {
+  if (!sent_.empty()) return;
+  for (const auto& wait : waits_) {
     try {
-      auto tensors = one_byte();
-      sent_.push_back(gloo_.send(tensors, peer, kTag));
+      std::vector<at::Tensor> tensors{message_of(reason)};
+      sent_.push_back(gloo_.send(tensors, wait.peer, kTag));
     } catch (const std::exception&) {
       continue;
     }

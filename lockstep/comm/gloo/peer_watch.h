@@ -2,11 +2,18 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
+
+/// A neighbour that has not ended well.
+struct LostPeer {
+  int rank = 0;
+  std::string reason{};  ///< What it gave to leave(). Empty if its connection has closed without a word.
+};
 
 /// Notices that a rank's process has ended while this rank waits for its device, which need not notice. A process that
 /// is killed closes its connections to the others. A node that loses its power closes none.
@@ -19,17 +26,32 @@ class PeerWatch {
   /// `gloo` must outlive this object. Collective: yes, for the ranks of `gloo`. Blocks: no.
   explicit PeerWatch(c10d::Backend& gloo);
 
-  /// Returns a neighbour whose connection has closed, unless it has called end_well() before. Never waits.
-  std::optional<int> find_lost();
+  /// Returns a neighbour that has left, or whose connection has closed, unless it has called end_well() before. Never
+  /// waits.
+  std::optional<LostPeer> find_lost();
 
   /// Tells the neighbours that this rank ends and has not failed.
   void end_well() noexcept;
 
+  /// Tells the neighbours why this rank ends, such as that another rank is lost. So they know it even if this process
+  /// and the store's server have ended before they look. Of more than 255 bytes the rest is left out. Only the first
+  /// call counts.
+  void leave(const std::string& reason) noexcept;
+
  private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
+  struct Wait {
+    int peer = 0;
+    at::Tensor message;
+    Work work;
+    bool has_come = false;
+  };
+
+  void send(const std::string& reason) noexcept;
+
   c10d::Backend& gloo_;
-  std::vector<std::pair<int, Work>> waits_;
+  std::vector<Wait> waits_;
   std::vector<Work> sent_;
 };
 
