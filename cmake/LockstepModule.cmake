@@ -80,7 +80,7 @@ function(lockstep_tests name tests links)
     lockstep_reuse_header(lockstep_${name}_test test)
   endif()
   gtest_discover_tests(lockstep_${name}_test TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${label} TIMEOUT 120 ENVIRONMENT "LOCKSTEP_BIN=$<TARGET_FILE_DIR:lockstep_${name}_test>")
+    PROPERTIES LABELS ${label} TIMEOUT 300 ENVIRONMENT "LOCKSTEP_BIN=$<TARGET_FILE_DIR:lockstep_${name}_test>")
 endfunction()
 
 # Only sources include the header-only libraries, so a program that uses the installed package needs none of them.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The README's lines, typed one after the other on a machine without Slurm and without devices. LOCKSTEP_BIN is the folder of the
 programs."""
+import datetime
 import os
 import pathlib
 import re
@@ -54,8 +55,10 @@ class Readme(unittest.TestCase):
             for word, place in PLACES.items():
                 typed = re.sub(rf"(?<![\w/]){re.escape(word)}(?!\w)", place, typed)
             wanted = next((code for begin, code in ELSEWHERE.items() if line.startswith(begin)), 0)
+            # Where the time limit of the whole test ends it, these lines say how far it came.
+            print(f"{datetime.datetime.now():%H:%M:%S} {typed}", flush=True)
             with self.subTest(line=line):
-                done = subprocess.run(["sh", "-c", typed], cwd=folder, env=env, text=True, capture_output=True, timeout=600)
+                done = subprocess.run(["sh", "-c", typed], cwd=folder, env=env, text=True, capture_output=True, timeout=300)
                 self.assertEqual(done.returncode, wanted, f"{typed}\n{done.stdout}{done.stderr}")
                 ran += 1
         self.assertGreater(ran, 14)
