@@ -29,6 +29,7 @@ DIGITS_SIZE, DIGITS_SEED, DIGITS_BATCH = 1437, 1, 50
 MARK = "LOCKSTEP_TEST_ID"
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
 POLL_S = 0.003
+HANG_S = 600  # Ends what hangs. A test that claims a time gives its own.
 SKIPPED = 77
 PEER_LOST = 7  # ErrorKind::kPeer
 
@@ -85,7 +86,7 @@ class Command:
         """{rank: pid} of the ranks that a launcher started."""
         return {int(env["RANK"]): pid for pid, env in self.members().items() if "RANK" in env}
 
-    def wait_until(self, condition, what, seconds=60):
+    def wait_until(self, condition, what, seconds=HANG_S):
         """Waits for a condition while the command runs; its end ends the wait as well."""
         deadline = time.monotonic() + seconds
         while True:
@@ -101,7 +102,7 @@ class Command:
             except subprocess.TimeoutExpired:
                 pass
 
-    def wait_for_step(self, run_dir, step, seconds=60):
+    def wait_for_step(self, run_dir, step, seconds=HANG_S):
         def reached():
             return any(line["step"] >= step for line in metrics(run_dir) if line["event"] == "step")
         self.wait_until(reached, f"step {step}", seconds)
@@ -109,7 +110,7 @@ class Command:
     def wait_for_ranks(self, count):
         return self.wait_until(lambda: (found := self.ranks()) and len(found) == count and found, f"{count} ranks had started")
 
-    def finish(self, seconds=120):
+    def finish(self, seconds=HANG_S):
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -248,7 +249,7 @@ class RanksTest(unittest.TestCase):
         where = ("--devices", ranks) if ranks else ()
         return self.start("train", recipe, *where, "--run-dir", self.folder / run, "--json", *sets, *options, env=env)
 
-    def train(self, *settings, seconds=120, **keywords):
+    def train(self, *settings, seconds=HANG_S, **keywords):
         return self.start_train(*settings, **keywords).finish(seconds)
 
     def trained(self, *settings, **keywords):

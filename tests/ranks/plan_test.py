@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BIN, DIGITS
+from harness import BIN, DIGITS, HANG_S
 
 HIDDEN, INPUT, CLASSES = 128, 64, 10
 
@@ -15,7 +15,7 @@ HIDDEN, INPUT, CLASSES = 128, 64, 10
 class Plan(unittest.TestCase):
     def run_json(self, *words, env=None):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-plan-"))
-        done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, cwd=folder, timeout=300, env=env)
+        done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, cwd=folder, timeout=HANG_S, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -91,7 +91,7 @@ class Plan(unittest.TestCase):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="lockstep-plan-"))
         env = {name: value for name, value in os.environ.items() if not name.startswith(("CIFAR", "MNIST"))}
         done = subprocess.run([BIN / "lockstep", "plan", *words, "--nodes", "1", "--cluster", "lumi-g", "--json"], text=True,
-                              capture_output=True, check=False, cwd=folder, timeout=300, env=env)
+                              capture_output=True, check=False, cwd=folder, timeout=HANG_S, env=env)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr if code else json.loads(done.stdout.splitlines()[-1])
 

@@ -97,7 +97,7 @@ class Bed:
         self.alive = watcher.stdin
         watcher.wait()
 
-    def run(self, *command, timeout=60, **more):
+    def run(self, *command, timeout=180, **more):
         """Standard output of a command that must succeed, with the bed's Slurm around it."""
         words = [str(word) for word in command]
         done = subprocess.run(words, timeout=timeout, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -169,7 +169,7 @@ class BedTest(unittest.TestCase):
     def log(self, run="run"):
         return (self.folder / run / "logs" / "job.log").read_text()
 
-    def until(self, is_so, what, patience=120):
+    def until(self, is_so, what, patience=300):
         """What `is_so()` returns once that is true. Where it stays false the test fails with `what` and the job's log."""
         deadline = time.monotonic() + patience
         while not (found := is_so()):

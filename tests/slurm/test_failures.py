@@ -45,7 +45,7 @@ class Failures(test_bed.BedTest):
         return job
 
     def when_it_says(self, words, run):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         log = self.folder / "runs" / run / "logs/job.log"
         while not (log.exists() and words in log.read_text()):
             self.assertLess(time.monotonic(), deadline, f"'{words}' is not in {log}")
