@@ -24,9 +24,11 @@ print(int(net.seen) if hasattr(net, "seen") else 0)
 MADE = {"classes": 10, "shape": [3, 32, 32], "samples": 100}
 # Networks of others need a lower rate and a larger batch. At 0.1 and 8 their losses rise, to 9 for timm's and to 51 for torchvision's, and
 # the last bit of one sum is 1e-6 after 40 steps.
-VIT = {"source": "timm", "object": "create_model", "data": MADE, "global_batch": 20, "lr": 0.01,
+# Their steps are slow, and 20 are four epochs.
+STEPS = 50 if harness.SOAK else 20
+VIT = {"source": "timm", "object": "create_model", "data": MADE, "global_batch": 20, "lr": 0.01, "steps": STEPS,
        "args": {"model_name": "vit_tiny_patch16_224", "img_size": 32, "depth": 4, "num_classes": 10}}
-RESNET_18 = {"source": "torchvision.models", "object": "resnet18", "data": MADE, "global_batch": 20, "lr": 0.002,
+RESNET_18 = {"source": "torchvision.models", "object": "resnet18", "data": MADE, "global_batch": 20, "lr": 0.002, "steps": STEPS,
              "args": {"num_classes": 10}}
 
 
@@ -39,7 +41,8 @@ class Losses(PythonModelsTest):
         """Trains in float64, in which sums in another order stay close to each other as long as the losses fall."""
         path = self.recipe(model, **recipe)
         for world in ranks:
-            self.trained("trainer.precision=fp64", f"optimizer.lr={peer.get('lr', 0.1)}", recipe=path, ranks=world, run=f"run-{world}")
+            self.trained("trainer.precision=fp64", f"optimizer.lr={peer.get('lr', 0.1)}", f"trainer.max_steps={peer.get('steps', 50)}",
+                         recipe=path, ranks=world, run=f"run-{world}")
             ours, theirs = self.step_losses(f"run-{world}"), peer_losses(world=world, dtype="float64", **peer)
             self.assertEqual(len(ours), len(theirs))
             for step, (one, other) in enumerate(zip(ours, theirs)):
