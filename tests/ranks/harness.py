@@ -29,7 +29,7 @@ DIGITS_SIZE, DIGITS_SEED, DIGITS_BATCH = 1437, 1, 50
 MARK = "LOCKSTEP_TEST_ID"
 LAUNCHERS = re.compile(r"(LOCKSTEP|SLURM|OMPI|PMI|PMIX|FLUX|LSB|LSF|TORCHELASTIC|MASTER)_|(LOCAL_)?(RANK|WORLD_SIZE)$")
 POLL_S = 0.003
-HANG_S = 600  # Ends what hangs. A test that claims a time gives its own.
+HANG_S = 300  # Ends what hangs, before ctest ends the whole test. A test that claims a time gives its own.
 SKIPPED = 77
 PEER_LOST = 7  # ErrorKind::kPeer
 
