@@ -7,7 +7,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -45,11 +44,8 @@ class Failures(test_bed.BedTest):
         return job
 
     def when_it_says(self, words, run):
-        deadline = time.monotonic() + 300
         log = self.folder / "runs" / run / "logs/job.log"
-        while not (log.exists() and words in log.read_text()):
-            self.assertLess(time.monotonic(), deadline, f"'{words}' is not in {log}")
-            time.sleep(0.05)
+        self.until(lambda: log.exists() and words in log.read_text(), f"'{words}' is not in {log}")
 
     def nodes_of(self, ended):
         return self.bed.run("scontrol", "show", "hostnames", ended["NodeList"]).split()

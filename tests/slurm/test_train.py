@@ -97,10 +97,7 @@ class Train(test_bed.BedTest):
         self.assertEqual((answer["state"], answer["step"]), ("done", self.metrics("run_ended")[0]["step"]))
 
     def when_there_is(self, path, text=""):
-        until = time.monotonic() + 120
-        while not (path.exists() and text in path.read_text()) and time.monotonic() < until:
-            time.sleep(0.1)
-        self.assertIn(text, path.read_text())
+        self.until(lambda: path.exists() and text in path.read_text(), f"'{text}' is not in {path}")
 
     def test_a_signal_to_the_step_stops_all_ranks_and_the_next_start_goes_on(self):
         run_dir = self.folder / "stopped"
