@@ -9,7 +9,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -30,11 +29,8 @@ class UnderSlurm(test_bed.BedTest):
         return name
 
     def when_it_says(self, words, run):
-        deadline = time.monotonic() + 60
         log = self.folder / run / "logs/job.log"
-        while not (log.exists() and words in log.read_text()):
-            self.assertLess(time.monotonic(), deadline, f"'{words}' is not in {log}")
-            time.sleep(0.05)
+        self.until(lambda: log.exists() and words in log.read_text(), f"'{words}' is not in {log}")
 
     def check(self, run, state, code, verdict, last=None):
         """What the three commands say of a run that has ended."""

@@ -9,7 +9,6 @@ import pathlib
 import shlex
 import subprocess
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -36,13 +35,6 @@ class Said:
 class UnderSlurm(test_bed.BedTest):
     def srun(self, *flags, program=("sh", "-c", SAY), options=()):
         return self.bed.run("srun", *flags, LOCKSTEP, "exec", *options, "--", *program, cwd=self.folder)
-
-    def await_that(self, is_so, what):
-        """Waits for what a node's agent does, which outlives the step by a moment."""
-        deadline = time.monotonic() + 60
-        while not is_so():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
 
     def test_each_way_to_ask_for_tasks_gives_ranks_that_meet(self):
         two_by_two = [(0, 4, 0, 2, 0), (1, 4, 1, 2, 0), (2, 4, 0, 2, 1), (3, 4, 1, 2, 1)]
@@ -90,7 +82,7 @@ class UnderSlurm(test_bed.BedTest):
         self.srun("-w", "n1,n2", "--ntasks-per-node=2", options=["--run-dir", str(self.folder / "run")], program=["sleep", "3"])
         for node in ("n1", "n2"):
             telemetry = self.folder / f"run/telemetry-{node}.jsonl"
-            self.await_that(lambda: "agent_ended" in telemetry.read_text(), "the node's agent did not end")
+            self.until(lambda: "agent_ended" in telemetry.read_text(), "the node's agent did not end")
             events = [json.loads(line)["event"] for line in telemetry.read_text().splitlines()]
             self.assertEqual((events[0], events[1], events[-1]), ("agent_started", "sample", "agent_ended"))
 
@@ -98,7 +90,7 @@ class UnderSlurm(test_bed.BedTest):
         self.bed.environment["LOCKSTEP_CACHE"] = str(self.folder / "kept")
         self.addCleanup(self.bed.environment.pop, "LOCKSTEP_CACHE")
         self.srun("-N1", "-n1", program=("sh", "-c", "test ! -e $TRITON_CACHE_DIR/kernel && echo compiled > $TRITON_CACHE_DIR/kernel"))
-        self.await_that((self.folder / "kept/node-caches/generic.zip").exists, "the node's agent gave no cache back")
+        self.until((self.folder / "kept/node-caches/generic.zip").exists, "the node's agent gave no cache back")
         self.assertEqual(self.srun("-N2", "-n4", program=("sh", "-c", "cat $TRITON_CACHE_DIR/kernel")).split(), ["compiled"] * 4)
 
     def test_tasks_that_wait_for_ever_are_told_of(self):

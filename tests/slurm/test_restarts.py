@@ -5,7 +5,6 @@ import json
 import pathlib
 import re
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -48,10 +47,7 @@ class Restarts(test_bed.BedTest):
         return self.job("--nodes", nodes, "--restarts", most, *words, **more)
 
     def begun(self, words, count):
-        deadline = time.monotonic() + 120
-        while not (self.folder / "run/logs/job.log").exists() or self.log().count(words) < count:
-            self.assertLess(time.monotonic(), deadline, "no rank has begun")
-            time.sleep(0.05)
+        self.until(lambda: (self.folder / "run/logs/job.log").exists() and self.log().count(words) >= count, "no rank has begun")
 
     def kept(self):
         return [json.loads(line) for line in (self.folder / "run/restarts.jsonl").read_text().splitlines()]

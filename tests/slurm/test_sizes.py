@@ -5,7 +5,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import time
 import unittest
 
 import bed as test_bed
@@ -37,10 +36,7 @@ class Sizes(test_bed.BedTest):
             # Slurm refuses to resume a node that is not drained.
             subprocess.run(["scontrol", "update", f"nodename={node}", *state], env=self.environment, check=False, capture_output=True)
         # A star means that Slurm still waits for the node's answer. Until it comes, no job gets the node.
-        deadline = time.monotonic() + 60
-        while "*" in self.bed.run("sinfo", "-N", "--noheader", "--format=%T"):
-            self.assertLess(time.monotonic(), deadline, "a node does not answer")
-            time.sleep(0.05)
+        self.until(lambda: "*" not in self.bed.run("sinfo", "-N", "--noheader", "--format=%T"), "a node does not answer")
 
     def lines(self, event, run="run"):
         path = self.folder / run / "metrics.jsonl"
