@@ -83,3 +83,13 @@ compiler_option() {
   version=$(clang++ -dumpversion 2>/dev/null) || return 0
   if ((${version%%.*} >= 14)); then echo -DCMAKE_CXX_COMPILER=clang++; fi
 }
+
+# venv_is_whole VENV WHEEL...: succeeds if pip has installed all the wheels, each given as NAME==VERSION. pip writes a wheel's RECORD last.
+# Its folder has _ for each - of the name.
+venv_is_whole() {
+  local wheel name
+  for wheel in "${@:2}"; do
+    name=${wheel%%==*}
+    compgen -G "$1/lib/python3.*/site-packages/${name//-/_}-${wheel##*==}.dist-info/RECORD" >/dev/null || return 1
+  done
+}

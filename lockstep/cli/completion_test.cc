@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "lockstep/base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -43,7 +44,9 @@ class Completion : public ::testing::Test {
                         const std::string& flag = {}) const {
     const fs::path file = fs::path(::testing::TempDir()) / ("completion-" + std::to_string(::getpid()));
     std::ofstream(file) << completion_script(app_, shell) << more << command << "\n";
-    const std::string line = shell + " " + flag + " '" + file.string() + "' 2>&1";
+    const testing::TemporaryFolder home;  // fish writes there.
+    const std::string line = "env -u XDG_CONFIG_HOME -u XDG_DATA_HOME HOME='" + home.path().string() + "' " + shell +
+                             " " + flag + " '" + file.string() + "' 2>&1";
     const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
     std::string out;
     std::array<char, 4096> buffer{};

@@ -171,7 +171,11 @@ void run(ExecOptions options, Context& context) {
   const ExecTask task = prepare_task(options, context.env, context.log);
   report(task, options.report, context.log);
   warn_of_missing_srun(task, context.env, context.log);
-  if (!options.no_agent) start_task_agent(task, context.env, context.log);
+  if (options.no_agent) {
+    remove_folders_of_earlier_jobs(task);
+  } else {
+    start_task_agent(task, context.env, context.log);
+  }
   if (!is_own_training(program, context.program)) release_early_signal();
   const auto command = started_command(task, context.env, context.program);
   if (!options.stays()) become(program, command, task.environment.env);

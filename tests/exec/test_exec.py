@@ -129,6 +129,15 @@ class Exec(unittest.TestCase):
         self.await_that(lambda: not node.exists(), "the node's folder was left behind")
         self.await_that(lambda: not agents(self.folder), "the agent was left behind")
 
+    def test_without_an_agent_the_folder_of_a_job_goes_with_a_later_job(self):
+        self.run_exec("--no-agent", "--", "true", **step(0, 1))
+        node = self.folder / f"lockstep-{os.geteuid()}-4711.0-0"
+        self.assertTrue(node.exists())
+        two_hours_ago = time.time() - 7200
+        os.utime(node, (two_hours_ago, two_hours_ago))
+        self.run_exec("--no-agent", "--", "true", **(step(0, 1) | {"SLURM_JOB_ID": "4712"}))
+        self.assertFalse(node.exists())
+
     def test_a_run_folder_gets_reports_nccls_log_and_telemetry(self):
         tasks = [self.start("--run-dir", "run", "--report", "--", "sh", "-c", "echo $NCCL_DEBUG_FILE; read x", **step(rank)) for rank in (0, 1)]
         for rank, task in enumerate(tasks):

@@ -7,13 +7,27 @@
 
 namespace fs = std::filesystem;
 
-/// Unpacks into a folder. The folder around it is otherwise empty, and must stay so.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const fs::path outer = [] {
+namespace {
+
+struct OuterFolder {
+  OuterFolder() {
     std::string name = fs::temp_directory_path() / "lockstep-fuzz-XXXXXX";
     LOCKSTEP_ASSERT(::mkdtemp(name.data()) != nullptr);
-    return fs::path(name);
-  }();
+    path = name;
+  }
+  ~OuterFolder() { fs::remove_all(path); }
+  OuterFolder(const OuterFolder&) = delete;
+  OuterFolder& operator=(const OuterFolder&) = delete;
+
+  fs::path path;
+};
+
+}  // namespace
+
+/// Unpacks into a folder. The folder around it is otherwise empty, and must stay so.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const OuterFolder folder;
+  const fs::path& outer = folder.path;
   fs::create_directory(outer / "inner");
   const lockstep::MemoryFile file(data, size);
   try {

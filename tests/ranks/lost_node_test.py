@@ -40,7 +40,8 @@ class LostNode(harness.RanksTest):
     def start_task(self, rank):
         run = self.folder / "run"
         run.mkdir(exist_ok=True)
-        env = {"LOCKSTEP_RUN_DIR": str(run), "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank), "SLURM_LOCALID": "0",
+        env = {"LOCKSTEP_RUN_DIR": str(run), "TMPDIR": str(self.folder),
+               "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank), "SLURM_LOCALID": "0",
                "SLURM_NODEID": str(rank), "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
                "SLURM_STEP_NODELIST": ",".join(ADDRESSES)}
         lockstep = harness.BIN / "lockstep"

@@ -18,11 +18,10 @@ INSIDE = "LOCKSTEP_TEST_WITHOUT_NAMES"
 BARE = """set -e
 hostname nameless
 if grep -q ' /sys/fs/cgroup ' /proc/self/mounts; then umount -R /sys/fs/cgroup; fi
-: > "$1/hosts"
-echo 'hosts: files' > "$1/nsswitch.conf"
-for file in hosts nsswitch.conf; do
-  if [ -e /etc/$file ]; then mount --bind "$1/$file" /etc/$file; fi
-done
+cp -a /etc "$1/etc"
+mount --bind "$1/etc" /etc
+rm -f /etc/hosts
+echo 'hosts: files' > /etc/nsswitch.conf
 shift
 exec "$@"
 """
@@ -34,6 +33,9 @@ class OnABareMachine(test_bed.BedTest):
     def test_the_own_name_means_nothing_here(self):
         with self.assertRaises(OSError):
             socket.getaddrinfo(socket.gethostname(), None)
+
+    def test_there_is_no_hosts_file_here(self):
+        self.assertFalse(pathlib.Path("/etc/hosts").exists())
 
     def test_there_are_no_control_groups_here(self):
         self.assertNotIn("/sys/fs/cgroup", pathlib.Path("/proc/self/mounts").read_text())

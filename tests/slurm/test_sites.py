@@ -37,12 +37,10 @@ mount --make-rprivate /
 if grep -q ' /sys/fs/cgroup ' /proc/self/mounts; then umount -R /sys/fs/cgroup; fi
 mount -t sysfs sysfs /sys
 ip link set lo up
-: > "$1/hosts"
-echo 'hosts: files' > "$1/nsswitch.conf"
+cp -a /etc "$1/etc"
+mount --bind "$1/etc" /etc
+echo 'hosts: files' > /etc/nsswitch.conf
 : > "$1/site.sh"
-for file in hosts nsswitch.conf; do
-  if [ -e /etc/$file ]; then mount --bind "$1/$file" /etc/$file; fi
-done
 for file in .profile .bash_profile .bash_login .bashrc; do
   if [ -e "$HOME/$file" ]; then mount --bind "$1/site.sh" "$HOME/$file"; fi
 done

@@ -218,7 +218,12 @@ start_munge() {
 }
 
 case $action in
-  down) stop_by_pid_files ;;
+  down)
+    stop_by_pid_files
+    # The nodes are this machine, so a step that was killed has left its node folder here. Its job's number is of this bed.
+    first=$(sed -n 's/^FirstJobId=//p' "$dir/slurm.conf" 2> /dev/null || true)
+    if [ -n "$first" ]; then rm -rf /tmp/lockstep-"$(id -u)-${first%?????}"?????[._-]*; fi
+    ;;
   up)
     write_configuration
     export SLURM_CONF=$dir/slurm.conf

@@ -228,6 +228,10 @@ RankExit exit_record_before_start(const Environment& env, const Error& error) {
           .last = {error.what()}};
 }
 
+void remove_folders_of_earlier_jobs(const ExecTask& task) {
+  if (task.at.local_rank == 0 && !task.node_folder.empty()) remove_left_overs(task.node_folder);
+}
+
 void start_task_agent(const ExecTask& task, const Environment& env, const Log& log) {
   const auto self = this_task(task.at.rank, task.at.local_rank);
   const bool has_work = !task.run_dir.empty() || !task.node_folder.empty() || task.rendezvous.published.has_value();

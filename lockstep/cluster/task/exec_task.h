@@ -84,6 +84,10 @@ RankExit exit_record(const ExecTask& task, const Environment& env, const Program
 /// Returns the record of a task that ended before its program was started. Its rank and node come from Slurm.
 RankExit exit_record_before_start(const Environment& env, const Error& error);
 
+/// Removes node folders that earlier jobs of this user have left, as an agent does, if this is local rank 0. It is for
+/// a task without an agent. Takes at most 1 s.
+void remove_folders_of_earlier_jobs(const ExecTask& task);
+
 /// Starts the node's agent if this is local rank 0 and the agent has something to do.
 void start_task_agent(const ExecTask& task, const Environment& env, const Log& log);
 

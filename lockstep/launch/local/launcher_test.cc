@@ -141,8 +141,8 @@ TEST(LocalLauncher, ARankThatOnlyLostItsPeerIsNotNamedAsTheCause) {
 // SIGTERM.
 TEST(LocalLauncher, TheCauseMayEndAfterARankThatLostIt) {
   const TemporaryFolder folder;
-  const std::string gate = (folder.path() / "gate").string();
-  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  const std::string gate = "'" + (folder.path() / "gate").string() + "'";
+  ASSERT_EQ(::mkfifo((folder.path() / "gate").c_str(), 0600), 0);
   LocalJob job = script("if [ $RANK = 0 ]; then echo $$ > " + gate + "; exit 7; fi; read other < " + gate +
                             "; while kill -0 $other 2> /dev/null; do :; done; echo out of range >&2; exit 3",
                         2);
@@ -160,8 +160,8 @@ constexpr const char* kIsToldByRankZero =
 
 TEST(LocalLauncher, ARankThatWasToldOfAnErrorIsNotNamedForIt) {
   const TemporaryFolder folder;
-  const std::string gate = (folder.path() / "gate").string();
-  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  const std::string gate = "'" + (folder.path() / "gate").string() + "'";
+  ASSERT_EQ(::mkfifo((folder.path() / "gate").c_str(), 0600), 0);
   LocalJob job = script("if [ $RANK = 1 ]; then echo $$ > " + gate + "; " + kIsToldByRankZero + "fi; read other < " +
                             gate + "; while kill -0 $other 2> /dev/null; do :; done; echo disk full >&2; exit 6",
                         2);

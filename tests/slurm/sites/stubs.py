@@ -10,7 +10,6 @@ MODULE = """module() {
     load)
       for word in "${@:2}"; do
         case " @KNOWN@ " in *" $word "*) ;; *) echo "Lmod has detected the following error: unknown module: $word" >&2; return 1 ;; esac
-        echo "$word" >> "$HOME/modules.log"
         if [ -d "@STUBS@/modules/$word/bin" ]; then PATH=@STUBS@/modules/$word/bin:$PATH; fi
       done ;;
     purge | use | --force) ;;
