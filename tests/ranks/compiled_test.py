@@ -29,7 +29,8 @@ class Compiled(harness.RanksTest):
     kept = None
 
     def env(self, python=PYTHON):
-        return {"LOCKSTEP_CACHE": str(self.folder / "cache"), "LOCKSTEP_PYTHON": python}
+        # A rank that is killed leaves the package that LibTorch has unpacked for it.
+        return {"LOCKSTEP_CACHE": str(self.folder / "cache"), "LOCKSTEP_PYTHON": python, "TMPDIR": str(self.folder)}
 
     def run_of(self, name, *settings, python=PYTHON, **keywords):
         result = self.train(*WIDE, *settings, run=name, env=self.env(python), seconds=900, **keywords)
