@@ -1,33 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
+#include <cstdint>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/format/torch/zip_unpack.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace fs = std::filesystem;
 
-namespace {
-
-struct OuterFolder {
-  OuterFolder() {
-    std::string name = fs::temp_directory_path() / "lockstep-fuzz-XXXXXX";
-    LOCKSTEP_ASSERT(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~OuterFolder() { fs::remove_all(path); }
-  OuterFolder(const OuterFolder&) = delete;
-  OuterFolder& operator=(const OuterFolder&) = delete;
-
-  fs::path path;
-};
-
-}  // namespace
-
 /// Unpacks into a folder. The folder around it is otherwise empty, and must stay so.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const OuterFolder folder;
-  const fs::path& outer = folder.path;
+  static const lockstep::testing::TemporaryFolder folder(fs::temp_directory_path() / "");
+  const fs::path& outer = folder.path();
   fs::create_directory(outer / "inner");
   const lockstep::MemoryFile file(data, size);
   try {
