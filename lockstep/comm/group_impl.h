@@ -38,6 +38,8 @@ struct Group::Impl {
   bool may_share_device = false;                        ///< JoinOptions::share_device
   c10::intrusive_ptr<c10d::Store> store{};              ///< Null for a rank alone.
   c10::intrusive_ptr<c10d::ProcessGroup> process{};     ///< Null for a rank alone.
+  c10::intrusive_ptr<c10d::Backend> gloo{};             ///< Of `process`. Null for a rank alone, or if `rejoin` is set,
+                                                        ///< which closes connections itself.
   std::unique_ptr<PeerWatch> peers{};                   ///< Null where no rank waits for a device, or `rejoin` is set.
   c10::intrusive_ptr<c10d::Backend> between_devices{};  ///< Null on CPUs, and if Gloo serves a shared device.
   std::unique_ptr<DeviceEnd> device_end{};              ///< Once they have failed.
@@ -83,9 +85,19 @@ struct Group::Impl {
   /// in a thread of its own, so it never waits.
   std::function<std::string()> watch_for_leavers() const;
 
-  /// Tells all ranks through the store that the connection to rank `lost` has closed, and returns this as the reason.
-  /// If a rank has left before, it returns that rank's reason. Blocks: for some seconds at most.
-  std::string tell_of_lost(int lost) const;
+  /// Tells all ranks through the store that the connections to the ranks `lost` have closed, and returns this as the
+  /// reason. If a rank has left before, it returns that rank's reason. Blocks: for some seconds at most.
+  std::string tell_of_lost(const std::vector<int>& lost) const;
+
+  /// Returns why a neighbour that `peers` watches is lost, or empty text if none is.
+  std::string reason_of_lost_neighbour() const;
+
+  /// Returns why a rank has left or is lost, or empty text if none is known to be. Blocks: for some seconds at most.
+  std::string reason_seen() const;
+
+  /// Returns why a collective has failed, or empty text if no rank has left or is lost. Blocks: for some seconds at
+  /// most.
+  std::string reason_of_loss() const;
 
   /// Throws: Error(kUsage) if this rank has left.
   void require_member() const;

@@ -56,7 +56,10 @@ void connect_ranks(Group::Impl& impl, const Environment& env, const JoinOptions&
                             .is_endable = is_healed};
   auto mesh = as_peer_error("met", [&] { return connect_mesh(request); });
   impl.process = mesh.group;
-  if (!is_healed) return;
+  if (!is_healed) {
+    impl.gloo = mesh.gloo;
+    return;
+  }
   impl.rejoin = std::make_unique<Rejoin>(joined.connections, joined.own_address, request.limits);
   impl.rejoin->enter(1, placement.rank, mesh);
 }

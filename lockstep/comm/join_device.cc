@@ -44,6 +44,7 @@ Group::Impl::~Impl() {
   between_devices.reset();
   device_end.reset();
   peers.reset();
+  gloo.reset();
   process.reset();
 }
 
@@ -100,10 +101,7 @@ std::function<void()> Group::watch() {
   return [this, start = Clock::now(), leaver = impl_->watch_for_leavers()] {
     require_sound();
     if (const auto reason = leaver(); !reason.empty()) give_up_device(reason);
-    if (impl_->peers) {
-      const auto lost = impl_->peers->find_lost();
-      if (lost) give_up_device(lost->reason.empty() ? impl_->tell_of_lost(lost->rank) : lost->reason);
-    }
+    if (const auto reason = impl_->reason_of_lost_neighbour(); !reason.empty()) give_up_device(reason);
     if (impl_->rejoin && impl_->rejoin->is_over()) give_up_device("another rank of this run has died");
     if (Clock::now() - start < impl_->timeout) return;
     give_up_device(
@@ -161,7 +159,7 @@ void connect_devices(Group& group, bool may_share, std::chrono::milliseconds tim
                                                                      .device = impl.device.device,
                                                                      .timeout = timeout});
     // A rank that can rejoin learns of a death from the store.
-    if (!impl.rejoin) impl.peers = std::make_unique<PeerWatch>(*impl.process->getBackend(c10::DeviceType::CPU));
+    if (impl.gloo) impl.peers = std::make_unique<PeerWatch>(*impl.gloo);
   });
   impl.process->setBackend(impl.device.device.type(), c10d::ProcessGroup::BackendType::NCCL, impl.between_devices);
   impl.process->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);

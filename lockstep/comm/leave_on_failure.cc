@@ -5,7 +5,8 @@
 // reason to `left`, unless another rank has done so. Then it closes its connections. That ends every collective of the
 // others, and they read `left`. A rank that waits for its device has no such collective. It reads `left` once a second,
 // and its PeerWatch brings the reason of a neighbour that has left, also once rank 0 and its store are gone. If the
-// other process was killed, its connection has closed, and this rank writes to `left` in its place.
+// other process was killed, its connection has closed, and this rank writes to `left` in its place. So does a rank
+// whose collective fails because of a killed process.
 //
 // Rank 0 serves the store, and may be frozen. c10d would then wait for it without a limit. So each request runs in a
 // thread, which is abandoned after a time.
@@ -31,8 +32,10 @@ using std::chrono::milliseconds;
 using Store = c10::intrusive_ptr<c10d::Store>;
 
 constexpr milliseconds kOthersThrowWithin{1000};
+constexpr milliseconds kLossShowsWithin{1000};
 constexpr milliseconds kPause{20};
 constexpr milliseconds kStoreAnswersWithin{2000};
+constexpr int kMostNamed = 16;
 // A process that ends must not destroy its group at the same time. One that goes on may.
 constexpr milliseconds kDropsWithin{5000};
 constexpr milliseconds kHealingDropsWithin{200};
@@ -57,6 +60,17 @@ auto ask(Store store, milliseconds limit, Request request) -> std::optional<decl
   } catch (const std::exception&) {
     return std::nullopt;  // The store's server is gone.
   }
+}
+
+std::string gone(const std::vector<int>& ranks) {
+  if (ranks.size() == 1) return "rank " + std::to_string(ranks[0]) + " is gone: its connection has closed";
+  std::vector<std::string> words;
+  for (const int rank : ranks) words.push_back(std::to_string(rank));
+  if (std::ssize(words) > kMostNamed) {
+    words.resize(kMostNamed);
+    words.emplace_back("…");
+  }
+  return "ranks " + joined(words, ", ") + " are gone: their connections have closed";
 }
 
 // Returns empty text if no rank has left.
@@ -85,6 +99,16 @@ bool has_failed_everywhere(Group::Impl& impl) {
       .value_or(false);
 }
 
+// Does nothing if the others know of a rank that left before.
+void tell_others(Group::Impl& impl, const std::string& reason) {
+  const auto text = "rank " + std::to_string(impl.placement.rank) + " left the others: " + reason;
+  ask(impl.store, kStoreAnswersWithin, [text](c10d::Store& store) {
+    store.compareSet(kLeft, {}, to_bytes(text));
+    return true;
+  });
+  if (impl.peers) impl.peers->leave(text);
+}
+
 void leave(Group::Impl& impl, const std::string& reason) {
   impl.left = reason;
   impl.end_between_devices(reason);
@@ -104,12 +128,7 @@ void refuse_replacement() noexcept {
 void leave_alone(Group::Impl& impl, const std::string& reason) {
   if (impl.store == nullptr) return;
   if (has_failed_everywhere(impl)) return refuse_replacement();
-  const auto text = "rank " + std::to_string(impl.placement.rank) + " left the others: " + reason;
-  ask(impl.store, kStoreAnswersWithin, [text](c10d::Store& store) {
-    store.compareSet(kLeft, {}, to_bytes(text));
-    return true;
-  });
-  if (impl.peers) impl.peers->leave(text);
+  tell_others(impl, reason);
   leave(impl, reason);
 }
 
@@ -119,7 +138,10 @@ void leave_alone(Group::Impl& impl, const std::string& reason) {
 void Group::Impl::drop_process() {
   if (!process) return;
   peers.reset();
-  const auto end = run_aside([dropped = std::move(process)]() mutable { dropped.reset(); });
+  const auto end = run_aside([backend = std::move(gloo), dropped = std::move(process)]() mutable {
+    backend.reset();
+    dropped.reset();
+  });
   end.wait_for(rejoin ? kHealingDropsWithin : kDropsWithin);
 }
 
@@ -152,18 +174,50 @@ std::function<std::string()> Group::Impl::watch_for_leavers() const {
 }
 
 // A rank that leaves writes its reason to the store before it closes its connections.
-std::string Group::Impl::tell_of_lost(int lost) const {
-  const auto text = "rank " + std::to_string(lost) + " is gone: its connection has closed";
+std::string Group::Impl::tell_of_lost(const std::vector<int>& lost) const {
+  const auto text = gone(lost);
   return ask(store, kStoreAnswersWithin,
              [text](c10d::Store& store) { return to_text(store.compareSet(kLeft, {}, to_bytes(text))); })
       .value_or(text);
 }
 
+std::string Group::Impl::reason_of_lost_neighbour() const {
+  const auto lost = peers ? peers->find_lost() : std::nullopt;
+  if (!lost) return {};
+  return lost->reason.empty() ? tell_of_lost({lost->rank}) : lost->reason;
+}
+
+// A neighbour that leaves gives its reason before it closes its connection. So it is asked after the connections were
+// looked at, and once more if the store has ended with it meanwhile.
+std::string Group::Impl::reason_seen() const {
+  const auto closed = gloo ? closed_connections(*gloo) : std::vector<int>{};
+  if (auto reason = reason_of_lost_neighbour(); !reason.empty()) return reason;
+  if (closed.empty()) return ask(store, kStoreAnswersWithin, reason_of_first_leaver).value_or("");
+  auto reason = tell_of_lost(closed);
+  if (reason != gone(closed)) return reason;
+  auto of_neighbour = reason_of_lost_neighbour();
+  return of_neighbour.empty() ? reason : of_neighbour;
+}
+
+// The collectives of devices may fail before a connection between the hosts closes.
+std::string Group::Impl::reason_of_loss() const {
+  for (const auto start = Clock::now();;) {
+    auto reason = reason_seen();
+    if (!reason.empty() || !gloo || Clock::now() - start > kLossShowsWithin) return reason;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 void Group::Impl::lose_peer(std::string_view action, const std::exception& error) {
-  if (store == nullptr || is_timeout(error)) throw_peer_error(action, error);
-  const auto reason = ask(store, kStoreAnswersWithin, reason_of_first_leaver);
-  if (!reason || reason->empty()) throw_peer_error(action, error);
-  throw Error(ErrorKind::kPeer, "while ranks " + std::string(action) + ", " + *reason,
+  if (store == nullptr) throw_peer_error(action, error);
+  if (is_timeout(error)) {
+    tell_others(*this, "no answer came in time while ranks " + std::string(action));
+    throw_peer_error(action, error);
+  }
+  const auto reason = reason_of_loss();
+  if (reason.empty()) throw_peer_error(action, error);
+  if (peers) peers->leave(reason);
+  throw Error(ErrorKind::kPeer, "while ranks " + std::string(action) + ", " + reason,
               "fix what that rank reports, then start again with --resume auto, or let all ranks join() again");
 }
 

@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <regex>
 #include <thread>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/comm/group_impl.h"
 #include "lockstep/comm/join.h"
+#include "lockstep/comm/leave_on_failure.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -86,6 +89,42 @@ TEST(PeerWatch, BringsTheReasonOfAPeerWhoseProcessHasEnded) {
   ASSERT_EQ(::poll(&end, 1, 30'000), 1);
   expect_lost(watch, 0, "rank 1 is lost: " + std::string(239, '.'));
   expect_lost(watch, 0, "rank 1 is lost: " + std::string(239, '.'));
+}
+
+void expect_a_collective_to_name(int lost, bool has_watch) {
+  if (!testing::is_rank()) return testing::expect_of_ranks({.world = 4, .statuses = {{lost, 128 + SIGKILL}}});
+  testing::begin_rank();
+  auto group = join();
+  auto& impl = group.impl();
+  auto& gloo = *impl.gloo;
+  if (has_watch) impl.peers = std::make_unique<PeerWatch>(gloo);
+  EXPECT_EQ(closed_connections(gloo), std::vector<int>{});
+  group.all_gather(0);
+  if (group.rank() == lost) std::raise(SIGKILL);
+  const auto said = testing::message_of(ErrorKind::kPeer, [&] {
+    leave_on_failure(group, [&] {
+      for (;;) group.all_gather(0);
+    });
+  });
+  const auto number = std::to_string(lost);
+  if (has_watch) {
+    EXPECT_HAS(said, "while ranks added up a tensor, rank " + number + " is gone: its connection has closed");
+  } else {
+    // After rank 0 has left, there is no store. Then a rank that has left cannot be told from the killed one.
+    const std::regex named("while ranks added up a tensor, ranks? (\\d, )*" + number + "(, \\d)* (is|are) gone: ");
+    EXPECT_TRUE(std::regex_search(said, named)) << said;
+  }
+}
+
+TEST(ACollectiveThatFails, NamesAKilledRankOnEveryOther) { expect_a_collective_to_name(3, /*has_watch=*/false); }
+
+TEST(ACollectiveThatFails, NamesTheKilledRankThatServedTheStore) {
+  expect_a_collective_to_name(0, /*has_watch=*/false);
+}
+
+// Where ranks compute on devices, a collective of their hosts can be the first to fail after a death.
+TEST(ACollectiveThatFails, NamesAKilledRankThatAnotherRankWatches) {
+  expect_a_collective_to_name(3, /*has_watch=*/true);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace {
 
 // Gloo's collectives number their own messages, in a space apart.
 constexpr int kTag = 1'819'241;
+constexpr int kTagOfNoMessage = kTag + 1;
 constexpr std::chrono::hours kNever{24};
 
 // Gloo's messages have a size that both ends know: the reason with a zero after it, and a mark.
@@ -93,6 +94,22 @@ std::vector<int> watched_by(int rank, int world) {
     if (child < world) ranks.push_back(child);
   }
   return ranks;
+}
+
+// Gloo begins to receive only over a connection that is open, and nobody sends this message.
+// Source: Pair::recv() in gloo/transport/tcp/pair.cc.
+std::vector<int> closed_connections(c10d::Backend& gloo) {
+  std::vector<int> closed;
+  std::vector<at::Tensor> message{at::zeros({1}, at::kByte)};
+  for (int rank = 0; rank < gloo.getSize(); ++rank) {
+    if (rank == gloo.getRank()) continue;
+    try {
+      gloo.recv(message, rank, kTagOfNoMessage);
+    } catch (const std::exception&) {
+      closed.push_back(rank);
+    }
+  }
+  return closed;
 }
 
 }  // namespace lockstep

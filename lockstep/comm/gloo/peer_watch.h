@@ -60,4 +60,8 @@ class PeerWatch {
 /// closes its own connections.
 std::vector<int> watched_by(int rank, int world);
 
+/// Returns the ranks whose connections to this rank have closed. Meant for the moment when a collective has failed,
+/// since it keeps a message's buffer for each other rank. Blocks: no.
+std::vector<int> closed_connections(c10d::Backend& gloo);
+
 }  // namespace lockstep
