@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file python/lockstep.py: which Python it asks for, what it imports, and how large its parts are."""
 import ast
+import glob
 import os
 import pathlib
 import shutil
@@ -26,7 +27,9 @@ def reading(python):
 
 def old_python():
     """A Python 3.8, or None: of PATH, or one that pyenv has."""
-    found = [shutil.which("python3.8"), *pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")).glob("versions/3.8.*/bin/python")]
+    root = os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")
+    # Another user's folder, which su keeps in the variable, finds nothing here. pathlib's glob() throws.
+    found = [shutil.which("python3.8"), *glob.glob(f"{glob.escape(str(root))}/versions/3.8.*/bin/python")]
     return next((each for each in found if each and reading_version(each) == "3.8"), None)
 
 
