@@ -99,7 +99,7 @@ bool has_failed_everywhere(Group::Impl& impl) {
       .value_or(false);
 }
 
-// Does nothing if the others know of a rank that left before.
+// The store and the neighbours keep the first reason that they get.
 void tell_others(Group::Impl& impl, const std::string& reason) {
   const auto text = "rank " + std::to_string(impl.placement.rank) + " left the others: " + reason;
   ask(impl.store, kStoreAnswersWithin, [text](c10d::Store& store) {
